@@ -1,0 +1,2 @@
+//! The use cases that the CLI, the server and the gateways call.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The native driver: loop, context, verification.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The provider port and its adapters; catalogue and prices.
+#![forbid(unsafe_code)]

@@ -1,0 +1,4 @@
+//! The binary: composition root and command line.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,2 @@
+//! The API on the daemon's socket: REST and server-sent events.
+#![forbid(unsafe_code)]

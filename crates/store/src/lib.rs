@@ -1,0 +1,2 @@
+//! The tree with history: branches, workspaces, snapshots, proposals, merges.
+#![forbid(unsafe_code)]

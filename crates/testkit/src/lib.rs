@@ -1,0 +1,2 @@
+//! What tests share: seeded clock, simulator, scripted model server, fakes.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The one authorisation point: policy, leases, gates, governors.
+#![forbid(unsafe_code)]
