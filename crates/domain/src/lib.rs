@@ -1,2 +1,42 @@
-//! The nouns and the pure rules: no I/O, no async, no clock, no randomness.
+//! The nouns and the pure rules of Regie: no I/O, no async, no clock, no randomness.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`id`] | typed identifiers, shown with a prefix (`run_…`, `gate_…`) |
+//! | [`time`] | instants and spans as plain numbers; the clock itself is a port of the kernel |
+//! | [`digest`] | SHA-256 digests |
+//! | [`effect`] | effect class, risk class, source (trust level) of a content |
+//! | [`budget`] | amounts, caps, reservations |
+//! | [`lease`] | a run's authority, and decisions made under it |
+//! | [`step`] | step numbers, kinds, outcomes |
+//! | [`gate`] | durable questions to a human |
+//! | [`fact`] | what an event states |
+//! | [`event`] | the envelope of a fact, its canonical bytes and its hash chain |
+//! | [`run`] | the state of a run: `decide(command) -> facts`, `evolve(fact)` |
+//! | [`mission`] | goal, definition of done and caps of a mission |
 #![forbid(unsafe_code)]
+
+pub mod budget;
+pub mod digest;
+pub mod effect;
+pub mod event;
+pub mod fact;
+pub mod gate;
+pub mod id;
+pub mod lease;
+pub mod mission;
+pub mod run;
+pub mod step;
+pub mod time;
+
+pub use budget::{Amount, Budget, Caps};
+pub use digest::Digest;
+pub use effect::{Effect, Risk, Source};
+pub use event::{Event, Header, Payload, Recorded};
+pub use fact::Fact;
+pub use id::{GateId, LeaseId, MissionId, ProjectId, RunId};
+pub use lease::{Decision, Lease, Verdict};
+pub use mission::{Criterion, Mission};
+pub use run::{End, RunState};
+pub use step::{Outcome, StepKind, StepNo};
+pub use time::{Millis, Timestamp};

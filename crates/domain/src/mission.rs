@@ -1,0 +1,48 @@
+//! A mission: goal, project, caps and definition of done.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Caps;
+use crate::digest::Digest;
+use crate::id::{MissionId, ProjectId};
+
+/// One criterion of the definition of done. Criteria are frozen at the start: only whether they pass
+/// changes afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Criterion {
+    /// A command that must exit with 0, run in the jail in the project's root.
+    Command {
+        /// The shell line.
+        command: String,
+    },
+}
+
+/// What a run was started for: the payload of its first event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mission {
+    /// The mission's key.
+    pub id: MissionId,
+    /// The owner's words.
+    pub goal: String,
+    /// The project's key.
+    pub project: ProjectId,
+    /// The root of the owner's repository, as shown to the owner.
+    pub repository: String,
+    /// The owner's branch that the run started from and merges back to.
+    pub line: String,
+    /// The commit that the run started from.
+    pub base: String,
+    /// What must hold before the mission may end as done.
+    pub done: Vec<Criterion>,
+    /// The bounds.
+    pub caps: Caps,
+    /// The model of the main loop.
+    pub model: String,
+    /// The system prompt, kept as an artifact.
+    pub system: Digest,
+    /// The tool list, kept as an artifact.
+    pub tools: Digest,
+    /// Whether the owner approved in advance the merge of a proposal whose criteria pass (`--yes`).
+    pub approve_merge: bool,
+}

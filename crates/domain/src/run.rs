@@ -1,0 +1,313 @@
+//! The state of a run, folded from its facts.
+//!
+//! [`RunState::evolve`] applies one recorded event and never fails on a journal that
+//! [`decide`](RunState::decide) wrote. The state holds no content of models or tools: a driver folds
+//! that into a view of its own. Finished steps leave the state, so its size is bounded by what is
+//! open, not by the length of the run.
+
+mod decide;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::budget::{Amount, Budget, Caps};
+use crate::digest::Digest;
+pub use crate::fact::End;
+use crate::fact::{Fact, Parking, RunStarted, StepPlanned};
+use crate::gate::{Answer, Question};
+use crate::id::{GateId, RunId};
+use crate::lease::Decision;
+use crate::step::{StepKind, StepNo};
+use crate::time::{Millis, Timestamp};
+
+pub use decide::{Command, Refusal};
+
+/// Whether a run moves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Status {
+    /// It has something to do, or waits for a gate or a timer.
+    Active,
+    /// It rests until it is resumed.
+    Parked {
+        /// Why.
+        reason: Parking,
+    },
+    /// It is over.
+    Ended {
+        /// How.
+        end: End,
+    },
+}
+
+/// How far an open step has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "phase", rename_all = "snake_case")]
+pub enum Phase {
+    /// It has a number.
+    Planned,
+    /// It waits for a gate.
+    Asked {
+        /// Which one.
+        gate: GateId,
+    },
+    /// Its intention is on record.
+    Intended {
+        /// What it may use.
+        reserved: Amount,
+        /// The workspace as it was before.
+        snapshot: Option<String>,
+    },
+    /// Nobody knows whether it happened.
+    Uncertain {
+        /// What it may have used.
+        reserved: Amount,
+    },
+    /// A `wait_human` step.
+    Waiting {
+        /// Its gate.
+        gate: GateId,
+    },
+    /// A `timer` step.
+    Sleeping {
+        /// Until when.
+        due: Timestamp,
+    },
+}
+
+/// A step without a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OpenStep {
+    /// What was planned.
+    pub planned: StepPlanned,
+    /// How far it has come.
+    pub phase: Phase,
+    /// Tries so far.
+    pub attempts: u32,
+    /// The gate that approved it. Repeating it needs no second answer.
+    pub approved: Option<GateId>,
+}
+
+/// A gate without an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OpenGate {
+    /// Its `wait_human` step.
+    pub step: StepNo,
+    /// The step that waits for it.
+    pub subject: StepNo,
+    /// What is asked.
+    pub question: Question,
+    /// The hash of the exact action.
+    pub action: Digest,
+    /// The decision that asked.
+    pub decision: Option<Decision>,
+    /// When no answer becomes a refusal.
+    pub expires_at: Timestamp,
+}
+
+/// What the kernel knows of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunState {
+    /// The run.
+    pub id: RunId,
+    /// Its first fact.
+    pub started: Option<RunStarted>,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// The number of its events.
+    pub seq: u64,
+    /// The fence of the last claim.
+    pub fence: u64,
+    /// Whether it moves.
+    pub status: Status,
+    /// A stop was asked for.
+    pub stopping: bool,
+    /// A cancellation was asked for.
+    pub cancelling: bool,
+    /// The number that the next step gets.
+    pub next_step: StepNo,
+    /// Steps without a result.
+    pub open: BTreeMap<StepNo, OpenStep>,
+    /// Gates without an answer.
+    pub gates: BTreeMap<GateId, OpenGate>,
+    /// Caps, reservations, spending.
+    pub budget: Budget,
+    /// Time spent waiting for humans so far.
+    waited: Millis,
+    /// Since when it has been waiting for a human.
+    waiting_since: Option<Timestamp>,
+}
+
+impl RunState {
+    /// A run before its first event.
+    pub fn new(id: RunId) -> Self {
+        Self {
+            id,
+            started: None,
+            started_at: Timestamp::default(),
+            seq: 0,
+            fence: 0,
+            status: Status::Active,
+            stopping: false,
+            cancelling: false,
+            next_step: StepNo::FIRST,
+            open: BTreeMap::new(),
+            gates: BTreeMap::new(),
+            budget: Budget::new(Caps::default()),
+            waited: 0,
+            waiting_since: None,
+        }
+    }
+
+    /// The time that counts against [`Caps::millis`]: since the start, waiting for humans left out.
+    pub fn active_time(&self, now: Timestamp) -> Millis {
+        let waiting = self.waiting_since.map_or(0, |since| now.since(since));
+        now.since(self.started_at).saturating_sub(self.waited.saturating_add(waiting))
+    }
+
+    /// Whether the run is over.
+    pub const fn has_ended(&self) -> bool {
+        matches!(self.status, Status::Ended { .. })
+    }
+
+    /// Applies one fact.
+    pub fn evolve(&mut self, at: Timestamp, fact: &Fact) {
+        self.seq = self.seq.saturating_add(1);
+        match fact {
+            Fact::RunStarted(started) => {
+                self.started_at = at;
+                self.budget = Budget::new(started.caps);
+                self.started = Some(started.clone());
+            }
+            Fact::Claimed { fence, .. } => self.fence = *fence,
+            Fact::StepPlanned(planned) => self.plan(planned),
+            Fact::StepIntended { step, attempt, reserved, snapshot, .. } => {
+                self.budget.reserve(*reserved);
+                self.with_step(*step, |open| {
+                    open.attempts = *attempt;
+                    open.phase = Phase::Intended { reserved: *reserved, snapshot: snapshot.clone() };
+                });
+            }
+            Fact::StepDenied { step, .. } => self.close(*step, Amount::default()),
+            Fact::StepCompleted { step, spent, .. } => self.close(*step, *spent),
+            Fact::StepUncertain { step } => self.with_step(*step, |open| {
+                let reserved = open.reserved();
+                open.phase = Phase::Uncertain { reserved };
+            }),
+            Fact::ModelCallLost { step, spent, .. } => self.release(*step, *spent),
+            Fact::StepReturned { step } => {
+                self.release(*step, Amount::default());
+                self.with_step(*step, |open| open.attempts = open.attempts.saturating_sub(1));
+            }
+            Fact::WorkspaceRestored { step, .. } => self.release(*step, Amount::CALL),
+            Fact::GateOpened { gate, step, subject, question, action, decision, expires_at } => {
+                self.ask(
+                    *gate,
+                    OpenGate {
+                        step: *step,
+                        subject: *subject,
+                        question: *question,
+                        action: *action,
+                        decision: decision.clone(),
+                        expires_at: *expires_at,
+                    },
+                );
+            }
+            Fact::GateAnswered { gate, answer, .. } => self.answer(*gate, *answer),
+            Fact::TimerSet { step, due } => {
+                self.with_step(*step, |open| open.phase = Phase::Sleeping { due: *due });
+            }
+            Fact::TimerFired { step } => self.close(*step, Amount::default()),
+            Fact::StopRequested { .. } => self.stopping = true,
+            Fact::CancelRequested { .. } => self.cancelling = true,
+            Fact::Parked { reason } => {
+                self.stopping = false;
+                self.status = Status::Parked { reason: reason.clone() };
+            }
+            Fact::Resumed { .. } => {
+                self.stopping = false;
+                self.status = Status::Active;
+            }
+            Fact::Ended { end } => self.status = Status::Ended { end: *end },
+        }
+        self.account_waiting(at);
+    }
+
+    fn account_waiting(&mut self, at: Timestamp) {
+        let waits = !self.gates.is_empty() || matches!(self.status, Status::Parked { .. });
+        match (waits, self.waiting_since) {
+            (true, None) => self.waiting_since = Some(at),
+            (false, Some(since)) => {
+                self.waited = self.waited.saturating_add(at.since(since));
+                self.waiting_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn plan(&mut self, planned: &StepPlanned) {
+        self.next_step = planned.step.next();
+        self.open.insert(
+            planned.step,
+            OpenStep { planned: planned.clone(), phase: Phase::Planned, attempts: 0, approved: None },
+        );
+    }
+
+    fn with_step(&mut self, step: StepNo, change: impl FnOnce(&mut OpenStep)) {
+        if let Some(open) = self.open.get_mut(&step) {
+            change(open);
+        }
+    }
+
+    fn close(&mut self, step: StepNo, spent: Amount) {
+        if let Some(open) = self.open.remove(&step) {
+            self.budget.settle(open.reserved(), spent);
+        }
+    }
+
+    /// Back to `Planned`: the step will be tried again.
+    fn release(&mut self, step: StepNo, spent: Amount) {
+        if let Some(open) = self.open.get_mut(&step) {
+            self.budget.settle(open.reserved(), spent);
+            open.phase = Phase::Planned;
+        }
+    }
+
+    fn ask(&mut self, gate: GateId, open: OpenGate) {
+        if open.question == Question::Approve {
+            self.with_step(open.subject, |subject| subject.phase = Phase::Asked { gate });
+        }
+        self.with_step(open.step, |step| step.phase = Phase::Waiting { gate });
+        self.gates.insert(gate, open);
+    }
+
+    fn answer(&mut self, gate: GateId, answer: Answer) {
+        let Some(open) = self.gates.remove(&gate) else { return };
+        self.close(open.step, Amount::default());
+        match (open.question, answer) {
+            (Question::Approve, Answer::Approved) => self.with_step(open.subject, |subject| {
+                subject.approved = Some(gate);
+                subject.phase = Phase::Planned;
+            }),
+            (Question::WasItDone, Answer::Repeat) => self.release(open.subject, Amount::CALL),
+            // A refusal or "it was done" is followed by the fact that closes the subject.
+            _ => {}
+        }
+    }
+}
+
+impl OpenStep {
+    /// What the step holds of the budget.
+    pub const fn reserved(&self) -> Amount {
+        match self.phase {
+            Phase::Intended { reserved, .. } | Phase::Uncertain { reserved } => reserved,
+            _ => Amount { tokens: 0, nanodollars: 0, calls: 0, unpriced: 0, turns: 0 },
+        }
+    }
+
+    /// Whether the step is executed by somebody, rather than waiting for a human or an instant.
+    pub const fn is_executed(&self) -> bool {
+        !matches!(self.planned.kind, StepKind::WaitHuman | StepKind::Timer)
+    }
+}

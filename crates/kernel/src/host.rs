@@ -1,0 +1,1 @@
+//! Runs machines on real ports, one task a run.
