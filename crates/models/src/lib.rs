@@ -1,2 +1,29 @@
 //! The provider port and its adapters; catalogue and prices.
+//!
+//! A conversation is kept as the vendor wrote it: every [`Block`] holds its raw JSON beside a
+//! thin typed [`block::View`], so that signed reasoning goes back byte for byte. [`Provider`]
+//! composes a request as pure bytes, which the caller may hash and record before any of them
+//! is sent, and sends exactly those bytes.
+//!
+//! Everything that is journaled ([`Response`], [`Message`], [`Block`]) serializes through
+//! `serde_json` without loss. The raw JSON inside needs `serde_json`'s own parser: do not put
+//! these types below `#[serde(flatten)]`, untagged or internally tagged enums.
 #![forbid(unsafe_code)]
+
+pub mod anthropic;
+pub mod block;
+pub mod call;
+pub mod catalogue;
+pub mod compose;
+mod json;
+mod message;
+mod provider;
+mod response;
+mod secret;
+
+pub use block::Block;
+pub use json::RawJson;
+pub use message::{Effort, Message, Request, Role, ToolSpec};
+pub use provider::{Delta, Provider};
+pub use response::{Call, Response, Stop, Usage};
+pub use secret::Secret;

@@ -1,0 +1,292 @@
+//! A request as the vendor's bytes.
+//!
+//! Order: tools, system, messages, so that each longer conversation repeats the bytes of the
+//! shorter one. The exception is the cache mark, which moves with the end: the vendor ignores
+//! it when it compares prefixes. Four marks at most: the last tool, the system text, and the
+//! last block of the two newest user messages; the older of these two lets a turn of more than
+//! twenty blocks still find its prefix in the cache.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::block::View;
+use crate::compose::Error;
+use crate::json::Fields;
+use crate::{Block, Effort, Message, RawJson, Request, Role, ToolSpec};
+
+/// Stands in where the vendor refuses an empty tool result.
+const NO_OUTPUT: &str = "(no output)";
+/// Stands in where the vendor refuses an empty message.
+const NO_CONTENT: &str = "(no content)";
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u32,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<[System<'a>; 1]>,
+    messages: Vec<Turn<'a>>,
+}
+
+#[derive(Serialize)]
+struct OutputConfig {
+    effort: Effort,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a RawJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Mark>,
+}
+
+#[derive(Serialize)]
+struct System<'a> {
+    r#type: &'static str,
+    text: &'a str,
+    cache_control: Mark,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Mark {
+    r#type: &'static str,
+}
+
+const MARK: Mark = Mark { r#type: "ephemeral" };
+
+#[derive(Serialize)]
+struct Turn<'a> {
+    role: Role,
+    content: Vec<Cow<'a, RawJson>>,
+}
+
+pub(super) fn body(request: &Request) -> Result<Bytes, Error> {
+    check_head(request)?;
+    check_tools(&request.tools)?;
+    check_answers(&request.messages)?;
+    check_reasoning(request)?;
+    let mut messages = turns(&request.messages);
+    mark_newest(&mut messages);
+    let system = Some(request.system.as_str()).filter(|text| !text.trim().is_empty());
+    let body = Body {
+        model: &request.model,
+        max_tokens: request.max_tokens,
+        stream: true,
+        output_config: request.effort.map(|effort| OutputConfig { effort }),
+        tools: tools(&request.tools),
+        system: system.map(|text| [System { r#type: "text", text, cache_control: MARK }]),
+        messages,
+    };
+    serde_json::to_vec(&body).map(Bytes::from).map_err(Error::Encode)
+}
+
+fn check_head(request: &Request) -> Result<(), Error> {
+    if request.model.trim().is_empty() {
+        return Err(Error::NoModel);
+    }
+    if request.max_tokens == 0 {
+        return Err(Error::NoOutput);
+    }
+    match request.messages.first().map(|message| message.role) {
+        None => Err(Error::NoMessages),
+        Some(Role::Assistant) => Err(Error::FirstIsAssistant),
+        Some(Role::User) => Ok(()),
+    }
+}
+
+fn check_tools(tools: &[ToolSpec]) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    for tool in tools {
+        let name = tool.name.clone();
+        let fits = tool.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        if !fits || !(1..=128).contains(&name.len()) {
+            return Err(Error::ToolName { name });
+        }
+        if !tool.input_schema.is_object() {
+            return Err(Error::ToolSchema { name });
+        }
+        if !seen.insert(tool.name.as_str()) {
+            return Err(Error::ToolTwice { name });
+        }
+    }
+    Ok(())
+}
+
+/// Every call is answered exactly once by the user messages that follow it directly.
+fn check_answers(messages: &[Message]) -> Result<(), Error> {
+    let mut open: Vec<(usize, &str)> = Vec::new();
+    let unanswered = |open: &[(usize, &str)]| match open.first() {
+        Some((at, id)) => Err(Error::Unanswered { at: *at, id: (*id).to_owned() }),
+        None => Ok(()),
+    };
+    let mut last = Role::User;
+    for (at, message) in messages.iter().enumerate() {
+        if message.role == Role::Assistant && last == Role::User {
+            unanswered(&open)?;
+        }
+        last = message.role;
+        for block in &message.blocks {
+            match (message.role, block.view()) {
+                (Role::Assistant, View::ToolUse { id, .. }) => open.push((at, id)),
+                (_, View::ToolResult { tool_use_id, .. }) => {
+                    match open.iter().position(|(_, id)| id == tool_use_id) {
+                        Some(place) => drop(open.remove(place)),
+                        None => {
+                            return Err(Error::AnswersNothing { at, id: tool_use_id.clone() });
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    unanswered(&open)
+}
+
+/// A signature holds only for the model that made it.
+fn check_reasoning(request: &Request) -> Result<(), Error> {
+    for (at, message) in request.messages.iter().enumerate() {
+        let Some(made_by) = &message.made_by else { continue };
+        if *made_by != request.model && message.blocks.iter().any(Block::is_reasoning) {
+            return Err(Error::ForeignReasoning {
+                at,
+                made_by: made_by.clone(),
+                model: request.model.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn tools(specs: &[ToolSpec]) -> Vec<Tool<'_>> {
+    let last = specs.len().saturating_sub(1);
+    let tools = specs.iter().enumerate().map(|(place, spec)| Tool {
+        name: &spec.name,
+        description: &spec.description,
+        input_schema: &spec.input_schema,
+        cache_control: (place == last).then_some(MARK),
+    });
+    tools.collect()
+}
+
+/// Neighbouring user messages become one, tool results first; the model's stay as they are.
+fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
+    let mut turns = Vec::new();
+    let mut rest = messages;
+    while let Some(first) = rest.first() {
+        let run = match first.role {
+            Role::Assistant => 1,
+            Role::User => rest.iter().take_while(|message| message.role == Role::User).count(),
+        };
+        let (now, later) = rest.split_at(run);
+        let mut content = match first.role {
+            Role::Assistant => said(&first.blocks),
+            Role::User => asked(now),
+        };
+        if content.is_empty() {
+            content.push(Cow::Owned(Block::text(NO_CONTENT).raw().clone()));
+        }
+        turns.push(Turn { role: first.role, content });
+        rest = later;
+    }
+    turns
+}
+
+/// The model's blocks verbatim and in order, but for blank text, which the vendor sends and
+/// then refuses to take back.
+fn said(blocks: &[Block]) -> Vec<Cow<'_, RawJson>> {
+    blocks.iter().filter(|block| !is_blank(block)).map(|block| Cow::Borrowed(block.raw())).collect()
+}
+
+fn asked(messages: &[Message]) -> Vec<Cow<'_, RawJson>> {
+    let blocks = || messages.iter().flat_map(|message| &message.blocks);
+    let is_result = |block: &&Block| matches!(block.view(), View::ToolResult { .. });
+    let results = blocks().filter(is_result).map(result);
+    let others = blocks().filter(|block| !is_result(block) && !is_blank(block)).map(unmarked);
+    results.chain(others).collect()
+}
+
+fn is_blank(block: &Block) -> bool {
+    matches!(block.view(), View::Text { text } if text.trim().is_empty())
+}
+
+/// A tool result that the vendor takes: never empty, never with blank text inside.
+fn result(block: &Block) -> Cow<'_, RawJson> {
+    let View::ToolResult { content, .. } = block.view() else { return unmarked(block) };
+    match content.as_ref().map(filled) {
+        Some(Filled::AsIs) => unmarked(block),
+        Some(Filled::With(content)) => with_content(block, content),
+        None => with_content(block, RawJson::string(NO_OUTPUT)),
+    }
+}
+
+enum Filled {
+    AsIs,
+    With(RawJson),
+}
+
+fn filled(content: &RawJson) -> Filled {
+    if let Ok(text) = content.decode::<String>() {
+        return match text.trim().is_empty() {
+            true => Filled::With(RawJson::string(NO_OUTPUT)),
+            false => Filled::AsIs,
+        };
+    }
+    let Ok(inner) = content.decode::<Vec<RawJson>>() else {
+        // Null, or a form that only the vendor can judge.
+        return match content.as_str().trim() == "null" {
+            true => Filled::With(RawJson::string(NO_OUTPUT)),
+            false => Filled::AsIs,
+        };
+    };
+    let all = inner.len();
+    let blank = |raw: &RawJson| Block::from_raw(raw.clone()).is_ok_and(|block| is_blank(&block));
+    let kept: Vec<RawJson> = inner.into_iter().filter(|raw| !blank(raw)).collect();
+    if kept.is_empty() {
+        return Filled::With(RawJson::string(NO_OUTPUT));
+    }
+    if kept.len() == all {
+        return Filled::AsIs;
+    }
+    RawJson::encode(&kept).map_or(Filled::AsIs, Filled::With)
+}
+
+fn with_content(block: &Block, content: RawJson) -> Cow<'_, RawJson> {
+    let Ok(mut fields) = block.raw().decode::<Fields>() else { return unmarked(block) };
+    fields.remove("cache_control");
+    fields.set("content", content);
+    Cow::Owned(fields.to_raw())
+}
+
+/// Marks are placed here alone, or there would be more than four.
+fn unmarked(block: &Block) -> Cow<'_, RawJson> {
+    if block.raw().as_str().contains("cache_control")
+        && let Ok(mut fields) = block.raw().decode::<Fields>()
+    {
+        fields.remove("cache_control");
+        return Cow::Owned(fields.to_raw());
+    }
+    Cow::Borrowed(block.raw())
+}
+
+fn mark_newest(turns: &mut [Turn<'_>]) {
+    let newest = turns.iter_mut().rev().filter(|turn| turn.role == Role::User).take(2);
+    for turn in newest {
+        if let Some(last) = turn.content.last_mut()
+            && let Some(head) = last.as_str().trim_end().strip_suffix('}')
+        {
+            let marked = format!(r#"{head},"cache_control":{{"type":"ephemeral"}}}}"#);
+            *last = Cow::Owned(RawJson::known(marked));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Which models Regie knows by itself, and what they cost.
+//!
+//! A versioned table; money is integer nanodollars (10⁻⁹ dollar). A model that is not in it has
+//! no known price, which is not a price of zero.
+
+use crate::Usage;
+
+/// The version of the built-in table: the day its prices were read.
+pub const AS_OF: &str = "2026-11-10";
+
+/// The model of the main loop unless the owner says otherwise.
+pub const DEFAULT_MODEL: &str = "claude-opus-5-5";
+
+/// The model name that the scripted model server is asked under.
+pub const SCRIPTED: &str = "scripted";
+
+/// What one token costs, in nanodollars, and where that is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// One uncached input token.
+    pub input: u64,
+    /// One output token, reasoning included.
+    pub output: u64,
+    /// One input token read from the cache: a tenth of `input`.
+    pub cache_read: u64,
+    /// One input token written to the cache: five quarters of `input`.
+    pub cache_write: u64,
+    /// The record that the price is from, for people.
+    pub record: &'static str,
+}
+
+/// An upper bound of what a call may cost, for a reservation. An estimate: the vendor counts
+/// tokens its own way, and says how many only afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Input tokens, supposed from the size of the request.
+    pub input: u64,
+    /// Output tokens: all that the request allows.
+    pub output: u64,
+    /// Nanodollars, all input priced as written to the cache; `None` when the price is unknown.
+    pub nanodollars: Option<u64>,
+}
+
+/// Name, and nanodollars per input and output token. A million tokens at 1 dollar is 1,000
+/// nanodollars each.
+const TABLE: [(&str, u64, u64); 4] = [
+    ("claude-fable-5-2", 8_000, 40_000),
+    (DEFAULT_MODEL, 4_000, 20_000),
+    ("claude-sonnet-5-5", 2_000, 10_000),
+    ("claude-haiku-5-5", 100, 500),
+];
+
+/// The names of the models with a known price, dearest first.
+pub fn models() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|(name, ..)| *name)
+}
+
+/// The price of a model, by its name or its name with a date; `None` when unknown.
+#[must_use]
+pub fn price(model: &str) -> Option<Price> {
+    if model == SCRIPTED {
+        return Some(Price {
+            input: 0,
+            output: 0,
+            cache_read: 0,
+            cache_write: 0,
+            record: "scripted model: no vendor is called and nothing is spent",
+        });
+    }
+    let name = undated(model);
+    TABLE.iter().find(|(known, ..)| *known == name).map(|&(_, input, output)| Price {
+        input,
+        output,
+        cache_read: input / 10,
+        cache_write: input * 5 / 4,
+        record: "built-in table of 2026-11-10",
+    })
+}
+
+/// What an answer cost, in nanodollars; `None` when the price is unknown.
+#[must_use]
+pub fn cost(usage: &Usage, price: Option<&Price>) -> Option<u64> {
+    let price = price?;
+    Some(
+        [
+            (usage.input, price.input),
+            (usage.output, price.output),
+            (usage.cache_read, price.cache_read),
+            (usage.cache_write, price.cache_write),
+        ]
+        .into_iter()
+        .fold(0_u64, |sum, (tokens, each)| sum.saturating_add(tokens.saturating_mul(each))),
+    )
+}
+
+/// Bounds the cost of a request before it is sent: a token for every three bytes of the body,
+/// and all the output that it allows.
+#[must_use]
+pub fn estimate(body_bytes: usize, max_tokens: u32, price: Option<&Price>) -> Estimate {
+    let input = u64::try_from(body_bytes).unwrap_or(u64::MAX).div_ceil(3);
+    let output = u64::from(max_tokens);
+    let worst = Usage { output, cache_write: input, ..Usage::default() };
+    Estimate { input, output, nanodollars: cost(&worst, price) }
+}
+
+/// A model name without a trailing `-YYYYMMDD`.
+fn undated(model: &str) -> &str {
+    match model.rsplit_once('-') {
+        Some((name, date)) if date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => model,
+    }
+}

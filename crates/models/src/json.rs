@@ -1,0 +1,137 @@
+//! Raw JSON that is never re-encoded: numbers, key order and spacing stay as they came.
+
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// One JSON value as its exact text.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RawJson(Box<RawValue>);
+
+impl RawJson {
+    /// Takes a text that must be one JSON value.
+    ///
+    /// # Errors
+    /// When the text is not JSON.
+    pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
+        RawValue::from_string(text.into()).map(Self)
+    }
+
+    /// Encodes a value, keeping the order of its fields.
+    ///
+    /// # Errors
+    /// When the value cannot be JSON (a map with keys that are not text).
+    pub fn encode(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(Self)
+    }
+
+    /// The exact text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Reads the value as a type.
+    ///
+    /// # Errors
+    /// When the value has another shape.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.as_str())
+    }
+
+    /// Whether the value is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.as_str().trim_start().starts_with('{')
+    }
+
+    /// For text that this crate wrote itself and knows to be JSON.
+    pub(crate) fn known(text: String) -> Self {
+        Self(RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+    }
+
+    /// A JSON string.
+    pub(crate) fn string(text: &str) -> Self {
+        Self::known(serde_json::Value::from(text).to_string())
+    }
+}
+
+impl PartialEq for RawJson {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for RawJson {}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An object whose fields keep their order and their raw values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields(Vec<(String, RawJson)>);
+
+impl Fields {
+    pub(crate) fn get(&self, name: &str) -> Option<&RawJson> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// The field as text; `None` when absent, null or of another type.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.get(name)?.decode().ok()
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: RawJson) {
+        match self.0.iter_mut().find(|(key, _)| key == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.0.retain(|(key, _)| key != name);
+    }
+
+    pub(crate) fn to_raw(&self) -> RawJson {
+        RawJson::encode(self).unwrap_or_else(|_| RawJson::known("{}".to_owned()))
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Fields::default();
+                while let Some((key, value)) = map.next_entry::<String, RawJson>()? {
+                    fields.0.push((key, value));
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}

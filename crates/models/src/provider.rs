@@ -1,0 +1,58 @@
+//! The port to a model vendor.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use crate::{Request, Response, call, compose};
+
+/// A model vendor's wire. Adapters hold the key; nothing else of the house sees it.
+pub trait Provider: Send + Sync {
+    /// The exact bytes of a request. Pure: the same request gives the same bytes, and a longer
+    /// conversation keeps the bytes of its prefix but for the moving cache mark.
+    ///
+    /// # Errors
+    /// When the vendor would refuse the request for its form.
+    fn compose(&self, request: &Request) -> Result<Bytes, compose::Error>;
+
+    /// Sends exactly those bytes and waits for the whole answer. Transient failures are
+    /// retried inside, each time as a whole call; dropping the future cancels it.
+    ///
+    /// `on_delta` is called with what arrives, for the live view only: it may be taken back by
+    /// a [`Delta::Retrying`].
+    fn call<'a>(
+        &'a self,
+        body: Bytes,
+        on_delta: &'a mut (dyn FnMut(Delta) + Send),
+    ) -> BoxFuture<'a, Result<Response, call::Error>>;
+
+    /// The adapter's name, such as `anthropic`.
+    fn name(&self) -> &str;
+
+    /// Where the calls go: scheme, host and path, without key or query.
+    fn endpoint(&self) -> &str;
+}
+
+/// A piece of an answer as it arrives. Ephemeral: the [`Response`] alone is the truth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delta {
+    /// Prose.
+    Text(String),
+    /// Readable reasoning.
+    Thinking(String),
+    /// The model began to write a call of this tool.
+    ToolUse {
+        /// The tool's name.
+        name: String,
+    },
+    /// The attempt failed and is made again: what came before does not count.
+    Retrying {
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// How long until the next one.
+        wait: Duration,
+        /// What went wrong, for a person.
+        why: String,
+    },
+}
