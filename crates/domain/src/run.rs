@@ -183,6 +183,9 @@ impl RunState {
             Fact::Claimed { fence, .. } => self.fence = *fence,
             Fact::StepPlanned(planned) => self.plan(planned),
             Fact::StepIntended { step, attempt, reserved, snapshot, .. } => {
+                // A repeated read or keyed write leaves the reservation of its lost try behind.
+                let lost = self.open.get(step).map_or(Amount::default(), OpenStep::reserved);
+                self.budget.settle(lost, Amount::default());
                 self.budget.reserve(*reserved);
                 self.with_step(*step, |open| {
                     open.attempts = *attempt;

@@ -84,3 +84,17 @@ pub struct StepSpec {
     /// For a `timer`: the instant.
     pub due: Option<Timestamp>,
 }
+
+impl Driver for Box<dyn Driver> {
+    fn fold(&mut self, header: &Header, payload: Option<&Payload>) {
+        (**self).fold(header, payload);
+    }
+
+    fn next(&self, state: &RunState) -> Next {
+        (**self).next(state)
+    }
+
+    fn compose(&self, step: StepNo, upto: u64) -> Result<Bytes, ComposeError> {
+        (**self).compose(step, upto)
+    }
+}

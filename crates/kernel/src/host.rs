@@ -1,1 +1,214 @@
 //! Runs machines on real ports, one task a run.
+//!
+//! A task loads its run, claims it, and feeds the machine with what the ports answer. When an append
+//! fails the machine is thrown away and loaded again from the journal: there is no other state.
+
+mod task;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::fact::{End, Parking};
+use domain::run::Refusal;
+use domain::{Millis, RunId};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::driver::Driver;
+use crate::machine::{Input, Order};
+use crate::port::{
+    Authority, ClaimError, Clock, Executor, Inbox, Journal, JournalError, Refused, Rng, Workspaces,
+};
+
+/// How long a claim holds without being renewed, in milliseconds.
+pub const CLAIM_TTL: Millis = 90_000;
+/// How often a claim is renewed, in milliseconds.
+pub const CLAIM_RENEWAL: Millis = 30_000;
+/// How often an order is handed to a run whose task is just ending.
+const HANDOVER_TRIES: u32 = 50;
+const HANDOVER_PAUSE: Duration = Duration::from_millis(20);
+
+/// The real outside.
+#[derive(Clone)]
+pub struct Ports {
+    /// Events and claims.
+    pub journal: Arc<dyn Journal>,
+    /// The authorisation point.
+    pub authority: Arc<dyn Authority>,
+    /// Executes steps.
+    pub executor: Arc<dyn Executor>,
+    /// Keeps workspaces.
+    pub workspaces: Arc<dyn Workspaces>,
+    /// Makes drivers.
+    pub drivers: Arc<dyn Drivers>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub rng: Arc<dyn Rng>,
+}
+
+/// Makes the driver of a run from its first event.
+pub trait Drivers: Send + Sync {
+    /// A driver that has folded nothing yet.
+    ///
+    /// # Errors
+    /// What is missing to drive the run, and how to mend it.
+    fn driver(&self, started: &domain::Recorded) -> Result<Box<dyn Driver>, Refused>;
+}
+
+/// Why an order was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The run's rules forbid it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The run cannot be claimed.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    /// The run cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The run cannot be driven.
+    #[error("{}", .0.hint)]
+    Driver(Refused),
+    /// The run came to its end, or to rest, before the order reached it, or the journal cannot write.
+    #[error("the order could not be recorded; look at the run with `regie show` and try again")]
+    NotRecorded,
+}
+
+/// Where a run's task is, for those who wait for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rest {
+    /// It moves.
+    Moving,
+    /// It is over.
+    Ended(End),
+    /// It rests.
+    Parked(Parking),
+    /// Somebody else has it, or it could not be loaded again.
+    Gone,
+}
+
+pub(crate) enum Message {
+    Input(Input),
+    /// An append of the machine of this generation.
+    Appended(u64, Input),
+    Order(Order, oneshot::Sender<Result<(), Error>>),
+}
+
+/// The sending half of a run's task.
+#[derive(Clone)]
+pub(crate) struct Mailbox(mpsc::UnboundedSender<Message>);
+
+impl Inbox for Mailbox {
+    fn send(&self, input: Input) {
+        let _ = self.0.send(Message::Input(input));
+    }
+}
+
+struct Live {
+    mailbox: Mailbox,
+    rest: watch::Receiver<Rest>,
+}
+
+/// Hosts the runs of one daemon.
+pub struct Host {
+    ports: Ports,
+    holder: String,
+    live: Arc<Mutex<HashMap<RunId, Live>>>,
+    bell: Arc<watch::Sender<u64>>,
+}
+
+impl Host {
+    /// A host that claims runs as `holder`.
+    pub fn new(ports: Ports, holder: String) -> Self {
+        let bell = Arc::new(watch::Sender::new(ports.journal.position()));
+        Self { ports, holder, live: Arc::default(), bell }
+    }
+
+    /// Rings with the position of the last durable event. It is a bell: what happened is in the
+    /// journal.
+    pub fn bell(&self) -> watch::Receiver<u64> {
+        self.bell.subscribe()
+    }
+
+    /// Rings by hand, after events that did not pass the host (a run's first ones).
+    pub fn ring(&self) {
+        self.bell.send_replace(self.ports.journal.position());
+    }
+
+    /// Where a run is; `None` when this host does not drive it.
+    pub fn rest(&self, run: RunId) -> Option<watch::Receiver<Rest>> {
+        self.lock().get(&run).map(|live| live.rest.clone())
+    }
+
+    /// The runs that this host drives.
+    pub fn live(&self) -> Vec<RunId> {
+        self.lock().keys().copied().collect()
+    }
+
+    /// Claims a run and drives it. With an order, a run that rests is woken to carry it out; a run
+    /// that is live already takes orders through [`order`](Self::order).
+    ///
+    /// # Errors
+    /// When the run cannot be read, claimed or driven, or the order is refused. Nothing has changed
+    /// then, but for the fence.
+    pub async fn launch(&self, run: RunId, order: Option<Order>) -> Result<(), Error> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mailbox = Mailbox(sender);
+        let (rest_sender, rest) = watch::channel(Rest::Moving);
+        match self.lock().entry(run) {
+            Entry::Occupied(_) if order.is_none() => return Ok(()),
+            Entry::Occupied(_) => return Err(Error::NotRecorded),
+            Entry::Vacant(free) => free.insert(Live { mailbox: mailbox.clone(), rest }),
+        };
+        let task = task::Task::new(
+            self.ports.clone(),
+            self.holder.clone(),
+            run,
+            mailbox,
+            receiver,
+            Arc::clone(&self.bell),
+        );
+        let (ready, started) = oneshot::channel();
+        let live = Arc::clone(&self.live);
+        tokio::spawn(async move {
+            let end = task.run(order, ready).await;
+            live.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+            rest_sender.send_replace(end);
+        });
+        started.await.unwrap_or(Err(Error::NotRecorded))
+    }
+
+    /// Gives an order to a run, and returns when it is on record.
+    ///
+    /// # Errors
+    /// When it is refused or cannot be recorded.
+    pub async fn order(&self, run: RunId, order: Order) -> Result<(), Error> {
+        for _ in 0..HANDOVER_TRIES {
+            match self.send(run, order.clone()).await {
+                Some(Err(Error::NotRecorded)) | None => {}
+                Some(result) => return result,
+            }
+            // It came to rest, or is about to: wake it with the order.
+            match self.launch(run, Some(order.clone())).await {
+                Err(Error::NotRecorded) => tokio::time::sleep(HANDOVER_PAUSE).await,
+                result => return result,
+            }
+        }
+        Err(Error::NotRecorded)
+    }
+
+    /// `None` when the run is not live here.
+    async fn send(&self, run: RunId, order: Order) -> Option<Result<(), Error>> {
+        let mailbox = self.lock().get(&run).map(|live| live.mailbox.clone())?;
+        let (reply, answer) = oneshot::channel();
+        mailbox.0.send(Message::Order(order, reply)).ok()?;
+        Some(answer.await.unwrap_or(Err(Error::NotRecorded)))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -6,6 +6,7 @@
 use super::{OpenStep, Phase, RunState, Status};
 use crate::budget::Amount;
 use crate::digest::Digest;
+use crate::effect::Effect;
 use crate::fact::{Denial, End, Fact, Parking, RunStarted, StepPlanned};
 use crate::gate::{Answer, Question};
 use crate::id::GateId;
@@ -158,7 +159,9 @@ impl RunState {
             }
             Command::Deny { step, reason } => {
                 // What may already have happened is completed or declared uncertain, never denied.
-                self.in_phase(step, |phase| !matches!(phase, Phase::Intended { .. }))?;
+                self.in_phase(step, |phase| {
+                    !matches!(phase, Phase::Intended { .. } | Phase::Uncertain { .. })
+                })?;
                 Fact::StepDenied { step, reason }
             }
             Command::Complete { step, outcome, spent, artifacts } => {
@@ -236,7 +239,10 @@ impl RunState {
         if decision.verdict != Verdict::Allow {
             return Err(Refusal::NotAllowed(step));
         }
-        if open.phase != Phase::Planned || !open.is_executed() {
+        // Only what may be repeated under its key goes from one intention to the next.
+        let repeatable = matches!(open.planned.effect, Effect::Read | Effect::IdempotentWrite);
+        let repeats = repeatable && matches!(open.phase, Phase::Intended { .. });
+        if !(open.phase == Phase::Planned || repeats) || !open.is_executed() {
             return Err(Refusal::WrongPhase(step));
         }
         Ok(Fact::StepIntended {

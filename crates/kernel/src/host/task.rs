@@ -1,0 +1,326 @@
+//! The task of one run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::event::Recorded;
+use domain::{Fact, RunId};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{CLAIM_RENEWAL, CLAIM_TTL, Error, Mailbox, Message, Ports, Rest};
+use crate::driver::Driver;
+use crate::fault::{Point, point};
+use crate::machine::{Context, Halt, Input, Machine, Order, Output};
+use crate::port::{Append, Claim, Refused};
+
+/// Events read from the journal at a time.
+const PAGE: usize = 4096;
+/// How often a failing journal is tried again: doubled from the first to the last.
+const RETRY_FIRST: Duration = Duration::from_millis(200);
+const RETRY_LAST: Duration = Duration::from_secs(30);
+
+type Reply = oneshot::Sender<Result<(), Error>>;
+
+pub(super) struct Task {
+    ports: Ports,
+    holder: String,
+    run: RunId,
+    mailbox: Mailbox,
+    receiver: mpsc::UnboundedReceiver<Message>,
+    bell: Arc<watch::Sender<u64>>,
+    generation: u64,
+    /// Orders that are in force once their append is durable.
+    replies: BTreeMap<u64, Vec<Reply>>,
+    /// The last ticket that was submitted.
+    ticket: u64,
+}
+
+struct Loaded {
+    machine: Machine<Box<dyn Driver>>,
+    claim: Claim,
+}
+
+impl Task {
+    pub(super) fn new(
+        ports: Ports,
+        holder: String,
+        run: RunId,
+        mailbox: Mailbox,
+        receiver: mpsc::UnboundedReceiver<Message>,
+        bell: Arc<watch::Sender<u64>>,
+    ) -> Self {
+        Self {
+            ports,
+            holder,
+            run,
+            mailbox,
+            receiver,
+            bell,
+            generation: 0,
+            replies: BTreeMap::new(),
+            ticket: 0,
+        }
+    }
+
+    /// Drives the run until it rests, ends or is lost. `ready` hears whether the first load worked.
+    pub(super) async fn run(mut self, order: Option<Order>, ready: Reply) -> Rest {
+        let mut loaded = match self.load().await {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return Rest::Gone;
+            }
+        };
+        let outputs = match self.claim(&mut loaded, order) {
+            Ok(outputs) => outputs,
+            Err(error) => {
+                let _ = self.ports.journal.release(&loaded.claim);
+                let _ = ready.send(Err(error));
+                return Rest::Gone;
+            }
+        };
+        let mut halt = self.perform(outputs);
+        self.replies.entry(self.ticket).or_default().push(ready);
+        let mut retry = RETRY_FIRST;
+        loop {
+            let reason = match halt.take() {
+                Some(reason) => reason,
+                None => self.drive(&mut loaded).await,
+            };
+            // Orders that were not recorded are answered by the drop of their replies.
+            self.replies.clear();
+            match reason {
+                Halt::Ended(end) => return self.leave(&loaded.claim, Rest::Ended(end)),
+                Halt::Parked(reason) => return self.leave(&loaded.claim, Rest::Parked(reason)),
+                Halt::Fenced => return Rest::Gone,
+                Halt::Reload => {}
+                Halt::Storage(why) => {
+                    tracing::error!(run = %self.run, why, "the journal cannot write; trying again");
+                    tokio::time::sleep(retry).await;
+                    retry = (retry * 2).min(RETRY_LAST);
+                }
+            }
+            match self.reload().await {
+                Some((again, first)) => {
+                    loaded = again;
+                    halt = first;
+                }
+                None => return Rest::Gone,
+            }
+        }
+    }
+
+    /// Loads the run again after a failed append. `None` when it cannot be had any more.
+    async fn reload(&mut self) -> Option<(Loaded, Option<Halt>)> {
+        let mut wait = RETRY_FIRST;
+        loop {
+            self.generation += 1;
+            let error = match self.load().await {
+                Ok(mut loaded) => match self.claim(&mut loaded, None) {
+                    Ok(outputs) => {
+                        let halt = self.perform(outputs);
+                        return Some((loaded, halt));
+                    }
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            if matches!(error, Error::Refused(_)) {
+                return None;
+            }
+            tracing::error!(run = %self.run, %error, "the run cannot be loaded again; trying again");
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(RETRY_LAST);
+        }
+    }
+
+    fn leave(&self, claim: &Claim, rest: Rest) -> Rest {
+        if let Err(error) = self.ports.journal.release(claim) {
+            tracing::warn!(run = %self.run, %error, "the claim was not given back; it expires by itself");
+        }
+        rest
+    }
+
+    /// Claims the run and reads all of it.
+    async fn load(&self) -> Result<Loaded, Error> {
+        let (ports, run, holder) = (self.ports.clone(), self.run, self.holder.clone());
+        let reading = tokio::task::spawn_blocking(move || {
+            let claim = ports.journal.claim(run, &holder, ports.clock.now(), CLAIM_TTL, true)?;
+            let history = history(&ports, run)?;
+            let Some(first) = history.first() else {
+                return Err(Error::Refused(domain::run::Refusal::NotStarted));
+            };
+            let driver = ports.drivers.driver(first).map_err(Error::Driver)?;
+            Ok(Loaded { machine: Machine::load(run, &history, driver), claim })
+        });
+        reading.await.unwrap_or_else(|error| {
+            let hint = format!("run {run} cannot be loaded: {error}");
+            Err(Error::Driver(Refused { code: "run.load_failed".into(), hint }))
+        })
+    }
+
+    fn claim(&self, loaded: &mut Loaded, order: Option<Order>) -> Result<Vec<Output>, Error> {
+        let context = self.context();
+        Ok(loaded.machine.claim(&context, loaded.claim.fence, &self.holder, order)?)
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context { now: self.ports.clock.now(), authority: &*self.ports.authority, rng: &*self.ports.rng }
+    }
+
+    /// Feeds the machine until it halts.
+    async fn drive(&mut self, loaded: &mut Loaded) -> Halt {
+        let mut renewal = tokio::time::interval(Duration::from_millis(CLAIM_RENEWAL));
+        renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let sleep = self.sleep(&loaded.machine);
+            let message = tokio::select! {
+                message = self.receiver.recv() => message,
+                () = sleep => Some(Message::Input(Input::Tick)),
+                _ = renewal.tick() => {
+                    if self.ports.journal.renew(&loaded.claim, self.ports.clock.now(), CLAIM_TTL).is_err() {
+                        return Halt::Fenced;
+                    }
+                    continue;
+                }
+            };
+            let Some(message) = message else { return Halt::Fenced };
+            if let Some(halt) = self.take(&mut loaded.machine, message) {
+                return halt;
+            }
+        }
+    }
+
+    /// Until the next gate expires or timer fires. The wall clock may be set while we sleep, so a
+    /// sleep is cut into pieces of a minute.
+    fn sleep(&self, machine: &Machine<Box<dyn Driver>>) -> impl Future<Output = ()> + use<> {
+        let wait = machine.wake_at().map(|due| due.since(self.ports.clock.now()).clamp(1, 60_000));
+        async move {
+            match wait {
+                Some(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn take(&mut self, machine: &mut Machine<Box<dyn Driver>>, message: Message) -> Option<Halt> {
+        match message {
+            Message::Input(input) => {
+                if matches!(input, Input::Finished(..)) {
+                    point(Point::ResultReceived);
+                }
+                let outputs = machine.handle(&self.context(), input);
+                self.perform(outputs)
+            }
+            Message::Appended(generation, input) => {
+                if generation != self.generation {
+                    return None;
+                }
+                self.acknowledge(&input);
+                let outputs = machine.handle(&self.context(), input);
+                self.perform(outputs)
+            }
+            Message::Order(order, reply) => match machine.order(&self.context(), order) {
+                Ok(outputs) => {
+                    let halt = self.perform(outputs);
+                    self.replies.entry(self.ticket).or_default().push(reply);
+                    halt
+                }
+                Err(refusal) => {
+                    let _ = reply.send(Err(Error::Refused(refusal)));
+                    None
+                }
+            },
+        }
+    }
+
+    /// Tells those who wait that their order is on record, and rings the bell.
+    fn acknowledge(&mut self, input: &Input) {
+        let Input::Appended(ticket, Ok(appended)) = input else { return };
+        for reply in self.replies.remove(ticket).unwrap_or_default() {
+            let _ = reply.send(Ok(()));
+        }
+        let position = appended.position;
+        self.bell.send_if_modified(|last| {
+            let newer = position > *last;
+            *last = position.max(*last);
+            newer
+        });
+    }
+
+    fn perform(&mut self, outputs: Vec<Output>) -> Option<Halt> {
+        let inbox = || Arc::new(self.mailbox.clone());
+        let mut halt = None;
+        for output in outputs {
+            match output {
+                Output::Append(ticket, append) => {
+                    self.ticket = ticket;
+                    submit(&self.ports, &self.mailbox, self.generation, ticket, append);
+                }
+                Output::Start(work) => {
+                    point(Point::BeforeEffect);
+                    self.ports.executor.start(work, inbox());
+                }
+                Output::Status(work) => self.ports.executor.status(work, inbox()),
+                Output::Probe(work) => self.ports.executor.probe(work, inbox()),
+                Output::Kill(work) => self.ports.executor.kill(work, inbox()),
+                Output::Snapshot => self.ports.workspaces.snapshot(self.run, inbox()),
+                Output::Restore(step, snapshot) => {
+                    self.ports.workspaces.restore(self.run, step, &snapshot, inbox());
+                }
+                Output::Halted(reason) => halt = Some(reason),
+            }
+        }
+        halt
+    }
+}
+
+/// Submits an append and passes the fault points around it.
+fn submit(ports: &Ports, mailbox: &Mailbox, generation: u64, ticket: u64, append: Append) {
+    let has = |wanted: fn(&Fact) -> bool| append.events.iter().any(|event| wanted(&event.header.fact));
+    let intends = has(|fact| matches!(fact, Fact::StepIntended { .. }));
+    let completes = has(|fact| matches!(fact, Fact::StepCompleted { .. }));
+    let answers = has(|fact| matches!(fact, Fact::GateAnswered { .. }));
+    if intends {
+        point(Point::BeforeIntent);
+    }
+    let mailbox = mailbox.clone();
+    ports.journal.append(
+        append,
+        Box::new(move |result| {
+            if result.is_ok() {
+                if intends {
+                    point(Point::IntentCommitted);
+                }
+                if completes {
+                    point(Point::ResultCommitted);
+                }
+                if answers {
+                    point(Point::GateAnswered);
+                }
+            }
+            let _ = mailbox.0.send(Message::Appended(generation, Input::Appended(ticket, result)));
+        }),
+    );
+    if intends {
+        point(Point::IntentSubmitted);
+    }
+    if completes {
+        point(Point::ResultSubmitted);
+    }
+}
+
+/// All events of a run.
+fn history(ports: &Ports, run: RunId) -> Result<Vec<Recorded>, Error> {
+    let mut events: Vec<Recorded> = Vec::new();
+    loop {
+        let after = events.last().map_or(0, |event| event.header.seq);
+        let page = ports.journal.history(run, after, PAGE)?;
+        let last = page.len() < PAGE;
+        events.extend(page);
+        if last {
+            return Ok(events);
+        }
+    }
+}
