@@ -1,2 +1,17 @@
 //! The one authorisation point: policy, leases, gates, governors.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`policy`] | the rules: deny → ask → allow, the strictest match wins; pure |
+//! | [`leases`] | a run's authority as records: grant, revoke, and the pure subset check |
+//! | [`door`] | the kernel's `Authority` port: reads the lease, judges, holds the daily cap |
+//!
+//! A decision is a function of its inputs; no model takes part in it. What cannot be read is denied.
 #![forbid(unsafe_code)]
+
+pub mod door;
+pub mod leases;
+pub mod policy;
+
+pub use door::{Door, History};
+pub use policy::{Case, Policy, Ruling};

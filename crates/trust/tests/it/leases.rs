@@ -1,0 +1,47 @@
+//! Leases on record: granted once, revoked for good, narrowed and never widened.
+
+use domain::{Lease, LeaseId, Timestamp};
+use trust::leases::{self, Widening};
+
+use crate::world::{Shelf, lease};
+
+#[test]
+fn a_revocation_raises_the_epoch_and_is_final() {
+    let shelf = Shelf::default();
+    assert_eq!(leases::grant(&shelf, &lease()).unwrap().epoch, 1);
+    assert!(leases::grant(&shelf, &lease()).is_err(), "a lease is granted once");
+    let revoked = leases::revoke(&shelf, lease().id).unwrap();
+    assert_eq!((revoked.epoch, revoked.revoked), (2, true));
+    assert_eq!(leases::revoke(&shelf, lease().id).unwrap().epoch, 2);
+    assert_eq!(leases::read(&shelf, lease().id).unwrap(), revoked);
+}
+
+#[test]
+fn narrowing_refuses_each_kind_of_widening() {
+    let wide = lease();
+    let child = Lease { id: LeaseId::from_bytes([2; 16]), tools: vec!["read".into()], ..lease() };
+    assert_eq!(leases::is_narrower(&wide, &child), Ok(()));
+    let more = Lease { tools: vec!["read".into(), "wire".into()], ..child.clone() };
+    assert_eq!(leases::is_narrower(&wide, &more), Err(Widening::Tool("wire".into())));
+    let longer = Lease { expires_at: Timestamp(9_000_000), ..child.clone() };
+    assert_eq!(leases::is_narrower(&wide, &longer), Err(Widening::Expiry));
+    let foreign = Lease { on_behalf_of: "human:other".into(), ..child.clone() };
+    assert_eq!(leases::is_narrower(&wide, &foreign), Err(Widening::OnBehalfOf));
+
+    let shelf = Shelf::default();
+    leases::grant(&shelf, &wide).unwrap();
+    assert_eq!(leases::narrow(&shelf, wide.id, &child).unwrap().unwrap().epoch, 1);
+    leases::revoke(&shelf, wide.id).unwrap();
+    let late = Lease { id: LeaseId::from_bytes([3; 16]), ..child };
+    assert_eq!(leases::narrow(&shelf, wide.id, &late).unwrap(), Err(Widening::Revoked(wide.id)));
+}
+
+#[test]
+fn a_standing_approval_is_on_record_per_lease() {
+    let shelf = Shelf::default();
+    let other = LeaseId::from_bytes([4; 16]);
+    leases::approve_merges(&shelf, lease().id).unwrap();
+    leases::approve_merges(&shelf, lease().id).unwrap();
+    assert!(leases::are_merges_approved(&shelf, lease().id).unwrap());
+    assert!(!leases::are_merges_approved(&shelf, other).unwrap());
+}

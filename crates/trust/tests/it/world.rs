@@ -1,0 +1,117 @@
+//! Leases, actions and fakes that the tests share.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use domain::{Digest, Effect, Lease, LeaseId, Risk, RunId, StepKind, StepNo, Timestamp};
+use kernel::port::{Action, Record, RecordError, Records};
+use trust::History;
+
+pub(crate) const NOW: Timestamp = Timestamp(1_000_000);
+
+pub(crate) fn run() -> RunId {
+    RunId::from_bytes([7; 16])
+}
+
+pub(crate) fn lease() -> Lease {
+    Lease {
+        id: LeaseId::from_bytes([9; 16]),
+        run: run(),
+        principal: "agent:coder".into(),
+        on_behalf_of: "human:owner".into(),
+        purpose: "make the test pass".into(),
+        tools: ["read", "write", "shell", "post", "merge"].map(String::from).to_vec(),
+        expires_at: Timestamp(2_000_000),
+        epoch: 0,
+        revoked: false,
+    }
+}
+
+pub(crate) fn action(kind: StepKind, effect: Effect, risk: Risk, tool: &str) -> Action<'_> {
+    Action {
+        run: run(),
+        principal: "agent:coder",
+        lease: lease().id,
+        step: StepNo(3),
+        kind,
+        effect,
+        risk,
+        tool,
+        request: b"{}",
+        digest: Digest::of(b"{}"),
+        nanodollars: 0,
+        approved: None,
+        now: NOW,
+    }
+}
+
+pub(crate) fn merge() -> Action<'static> {
+    action(StepKind::ToolCall, Effect::IdempotentWrite, Risk::External, "merge")
+}
+
+pub(crate) fn deliver() -> Action<'static> {
+    action(StepKind::ToolCall, Effect::IdempotentWrite, Risk::External, "deliver")
+}
+
+pub(crate) fn model() -> Action<'static> {
+    action(StepKind::ModelCall, Effect::ModelCall, Risk::Read, "scripted")
+}
+
+#[derive(Default)]
+pub(crate) struct Shelf {
+    rows: Mutex<BTreeMap<(String, String), (u64, Vec<u8>)>>,
+    pub(crate) broken: AtomicBool,
+}
+
+impl Records for Shelf {
+    fn get(&self, kind: &str, key: &str) -> Result<Option<Record>, RecordError> {
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(RecordError::Storage("disk gone".into()));
+        }
+        let rows = self.rows.lock().unwrap();
+        Ok(rows.get(&(kind.into(), key.into())).map(|(version, body)| Record {
+            kind: kind.into(),
+            key: key.into(),
+            version: *version,
+            body: body.clone(),
+        }))
+    }
+
+    fn list(&self, _: &str) -> Result<Vec<Record>, RecordError> {
+        Ok(Vec::new())
+    }
+
+    fn put(&self, kind: &str, key: &str, expected: u64, body: &[u8]) -> Result<u64, RecordError> {
+        let mut rows = self.rows.lock().unwrap();
+        let row = rows.entry((kind.into(), key.into())).or_default();
+        if row.0 != expected {
+            return Err(RecordError::Moved { kind: kind.into(), key: key.into(), current: row.0, expected });
+        }
+        *row = (expected + 1, body.to_vec());
+        Ok(row.0)
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Past {
+    pub(crate) spent: AtomicU64,
+    pub(crate) merged: AtomicBool,
+    pub(crate) broken: AtomicBool,
+}
+
+impl History for Past {
+    fn spent_on(&self, _: u64) -> Result<u64, String> {
+        if self.broken.load(Ordering::SeqCst) {
+            return Err("disk gone".into());
+        }
+        Ok(self.spent.load(Ordering::SeqCst))
+    }
+
+    fn has_merged(&self, _: RunId) -> Result<bool, String> {
+        if self.broken.load(Ordering::SeqCst) {
+            return Err("disk gone".into());
+        }
+        Ok(self.merged.load(Ordering::SeqCst))
+    }
+}
