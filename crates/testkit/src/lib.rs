@@ -1,2 +1,4 @@
 //! What tests share: seeded clock, simulator, scripted model server, fakes.
 #![forbid(unsafe_code)]
+
+pub mod script;

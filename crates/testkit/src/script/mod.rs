@@ -1,0 +1,72 @@
+//! The scripted model server: a scenario served as a vendor would, over real HTTP.
+//!
+//! It speaks the Anthropic Messages wire (`POST /v1/messages`, streamed or not, and
+//! `/v1/messages/count_tokens`) on loopback, so that everything but the vendor is real. It also
+//! holds requests to the vendor's rules: what the vendor would refuse with a 400, it refuses.
+//!
+//! # Scenarios
+//!
+//! A TOML file holds one scenario (`[[turn]]` at the top) or several (`[[scenario]]`, each with
+//! `[[scenario.turn]]`). The first scenario whose `match` occurs in the first user message
+//! serves a request; one without `match` serves all.
+//!
+//! ```toml
+//! name = "mend"                     # optional
+//! match = "failing test"            # optional
+//!
+//! [[turn]]                          # turn 0: no assistant message in the request yet
+//! thinking = "Let me look."         # optional; signed for the model that was asked
+//! text = "I read the file."         # optional
+//! expect = ["failing test"]         # each must occur in the last user message, or 400
+//! usage = { input = 900, output = 40, cache_read = 0, cache_write = 0 }   # optional
+//!
+//! [[turn.call]]
+//! name = "read"
+//! input = { path = "src/sum.js" }   # or json = '{"path": "src/su' for text sent as it is
+//!                                   # (invalid or cut); neither: a call without arguments
+//!
+//! [[turn]]
+//! text = "Done."
+//! stop = "end_turn"                 # default: tool_use with calls, else end_turn; any
+//!                                   # other too: max_tokens, refusal, pause_turn, …
+//!
+//! [[turn.fault]]                    # the first attempts of this turn fail, in this order
+//! kind = "status"                   # status | cut | silence | garbage | error
+//! status = 429                      # of status
+//! retry_after = "0"                 # of status: seconds or an HTTP date
+//! message = "slow down"             # of status and error
+//! times = 2                         # attempts that it hits; default 1, 0 is for ever
+//!
+//! [[turn.fault]]
+//! kind = "error"                    # an `error` event inside the stream
+//! error = "overloaded_error"
+//! after_events = 3                  # of cut, silence, garbage, error: events sent before
+//! ```
+//!
+//! More of a turn: `raw` (whole content blocks as JSON texts, sent first), `signature`,
+//! `delay_ms` (before the first byte), `pace_ms` (before each event), `chunk_bytes` (splits the
+//! stream, also inside a character), `ping` and `unknown` (sprinkle pings and events that no
+//! one knows).
+//!
+//! # Which turn is served
+//!
+//! The request alone decides: as many turns are behind it as it has assistant messages. So a
+//! call that is repeated after a crash, or after a restart of this server, gets the same
+//! answer. Only faults are counted, in memory, per scenario, turn and first user message.
+//!
+//! # The ledger
+//!
+//! With [`Options::ledger`] every request is appended to a file and synced before the first
+//! byte of its answer: a witness outside the journal. `POST /ledger` with `{"key", "text"}`
+//! appends an entry each time it is called, which makes it an effect that must not be repeated;
+//! `GET /ledger?key=…` says how often that was done.
+
+mod ledger;
+mod rules;
+mod scenario;
+mod server;
+mod wire;
+
+pub use ledger::{Ledger, Line};
+pub use scenario::{Call, Error as ParseError, Fault, FaultKind, Scenario, Turn, Usage, parse};
+pub use server::{Error, Options, Served, Server, serve_forever};

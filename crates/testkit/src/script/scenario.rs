@@ -1,0 +1,255 @@
+//! A scenario: what the scripted model says, turn by turn, and how it fails.
+
+use serde::Deserialize;
+
+/// One scripted conversation.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// A name for ledger and errors.
+    #[serde(default = "unnamed")]
+    pub name: String,
+    /// Text that the first user message must contain; `None` serves every conversation.
+    #[serde(default, rename = "match")]
+    pub matches: Option<String>,
+    /// The answers, in order.
+    #[serde(rename = "turn")]
+    pub turns: Vec<Turn>,
+}
+
+/// One scripted answer. Blocks come in the order raw, thinking, text, calls.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Turn {
+    /// Whole content blocks as JSON texts.
+    pub raw: Vec<String>,
+    /// Reasoning; may be empty, and is signed.
+    pub thinking: Option<String>,
+    /// A signature other than the server's own, which is checked when it comes back.
+    pub signature: Option<String>,
+    /// Prose.
+    pub text: Option<String>,
+    /// Tool calls.
+    #[serde(rename = "call")]
+    pub calls: Vec<Call>,
+    /// The stop reason on the wire.
+    pub stop: Option<String>,
+    /// What the answer is said to take; by default from the sizes of request and answer.
+    pub usage: Option<Usage>,
+    /// Texts that the last user message must contain.
+    pub expect: Vec<String>,
+    /// Milliseconds before the first byte.
+    pub delay_ms: u64,
+    /// Milliseconds before each event.
+    pub pace_ms: u64,
+    /// Sends the stream in pieces of this many bytes.
+    pub chunk_bytes: Option<usize>,
+    /// Sprinkles `ping` events.
+    pub ping: bool,
+    /// Sprinkles unknown events, one of them not JSON.
+    pub unknown: bool,
+    /// How the first attempts fail.
+    #[serde(rename = "fault")]
+    pub faults: Vec<Fault>,
+}
+
+/// A scripted tool call.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// The tool's name.
+    pub name: String,
+    /// The call's id; by default one that follows from conversation and place.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// The input as a table.
+    #[serde(default)]
+    pub input: Option<toml::Table>,
+    /// The input as text, sent as it is.
+    #[serde(default)]
+    pub json: Option<String>,
+}
+
+/// Tokens that an answer is said to take.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "the four numbers of the wire")]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+}
+
+/// How attempts fail.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// In which way.
+    pub kind: FaultKind,
+    /// How many attempts it hits; 0 is for ever.
+    #[serde(default = "once")]
+    pub times: u32,
+    /// The HTTP status of [`FaultKind::Status`].
+    #[serde(default)]
+    pub status: Option<u16>,
+    /// Its `Retry-After` header.
+    #[serde(default)]
+    pub retry_after: Option<String>,
+    /// The vendor's words.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// The error type of [`FaultKind::Error`].
+    #[serde(default)]
+    pub error: Option<String>,
+    /// Events that are sent before the fault.
+    #[serde(default)]
+    pub after_events: usize,
+}
+
+/// The ways to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// An HTTP error.
+    Status,
+    /// The connection breaks.
+    Cut,
+    /// Nothing comes any more, and the connection stays open.
+    Silence,
+    /// A frame that is not JSON, and then the rest.
+    Garbage,
+    /// An `error` event.
+    Error,
+}
+
+/// Why a scenario file is not usable.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no TOML of this form.
+    #[error("the scenario file cannot be read; see the format of scripted models")]
+    Form(#[source] Box<toml::de::Error>),
+    /// It says nothing.
+    #[error("the scenario file has no turn; add a [[turn]]")]
+    Empty,
+    /// It mixes the two forms.
+    #[error("the scenario file has [[turn]] beside [[scenario]]; move the turns into a scenario")]
+    Mixed,
+    /// A single scenario was wanted.
+    #[error("the scenario file holds {count} scenarios where one is wanted; keep one")]
+    NotOne {
+        /// How many it holds.
+        count: usize,
+    },
+    /// A turn cannot be served.
+    #[error("turn {turn} of scenario `{scenario}` cannot be served: {why}")]
+    Turn {
+        /// The scenario's name.
+        scenario: String,
+        /// The turn, from 0.
+        turn: usize,
+        /// What to mend.
+        why: &'static str,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default = "unnamed")]
+    name: String,
+    #[serde(default, rename = "match")]
+    matches: Option<String>,
+    #[serde(default, rename = "turn")]
+    turns: Vec<Turn>,
+    #[serde(default, rename = "scenario")]
+    scenarios: Vec<Scenario>,
+}
+
+/// Reads a file of one or several scenarios.
+///
+/// # Errors
+/// When it has another form, or a turn cannot be served.
+pub fn parse(text: &str) -> Result<Vec<Scenario>, Error> {
+    let file: File = toml::from_str(text).map_err(|error| Error::Form(Box::new(error)))?;
+    let File { name, matches, turns, mut scenarios } = file;
+    match (turns.is_empty(), scenarios.is_empty()) {
+        (true, true) => return Err(Error::Empty),
+        (false, false) => return Err(Error::Mixed),
+        (false, true) => scenarios.push(Scenario { name, matches, turns }),
+        (true, false) => {}
+    }
+    for scenario in &scenarios {
+        for (place, turn) in scenario.turns.iter().enumerate() {
+            if let Some(why) = turn.objection() {
+                return Err(Error::Turn { scenario: scenario.name.clone(), turn: place, why });
+            }
+        }
+    }
+    Ok(scenarios)
+}
+
+impl Scenario {
+    /// Reads a file of exactly one scenario.
+    ///
+    /// # Errors
+    /// When it has another form, another number of scenarios, or a turn cannot be served.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let mut scenarios = parse(text)?;
+        let count = scenarios.len();
+        match (scenarios.pop(), count) {
+            (Some(scenario), 1) => Ok(scenario),
+            _ => Err(Error::NotOne { count }),
+        }
+    }
+}
+
+impl Turn {
+    /// The fault that hits this attempt (from 1), if any.
+    pub(super) fn fault(&self, attempt: u32) -> Option<&Fault> {
+        let mut before = 0_u32;
+        self.faults.iter().find(|fault| {
+            before = before.saturating_add(fault.times);
+            fault.times == 0 || attempt <= before
+        })
+    }
+
+    pub(super) fn stop_reason(&self) -> &str {
+        match (&self.stop, self.calls.is_empty()) {
+            (Some(stop), _) => stop,
+            (None, true) => "end_turn",
+            (None, false) => "tool_use",
+        }
+    }
+
+    fn objection(&self) -> Option<&'static str> {
+        let is_object = |text: &String| {
+            serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| value.is_object())
+        };
+        if !self.raw.iter().all(is_object) {
+            return Some("each of `raw` must be a JSON object");
+        }
+        if self.calls.iter().any(|call| call.input.is_some() && call.json.is_some()) {
+            return Some("a call has either `input` or `json`");
+        }
+        if self.chunk_bytes == Some(0) {
+            return Some("`chunk_bytes` must be 1 or more");
+        }
+        let status = |fault: &Fault| fault.kind == FaultKind::Status;
+        if self.faults.iter().any(|fault| status(fault) != fault.status.is_some()) {
+            return Some("a fault of kind `status`, and no other, needs `status`");
+        }
+        if self.faults.iter().filter_map(|fault| fault.status).any(|status| !(300..600).contains(&status)) {
+            return Some("the `status` of a fault must be from 300 to 599");
+        }
+        None
+    }
+}
+
+fn unnamed() -> String {
+    "scripted".to_owned()
+}
+
+fn once() -> u32 {
+    1
+}

@@ -1,0 +1,447 @@
+//! The HTTP side of the scripted model.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::{get, post};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::ledger::{Ledger, Line};
+use super::rules;
+use super::scenario::{Fault, FaultKind, Scenario, Turn};
+use super::wire::{self, Act, Asked, sha256};
+
+/// The most bytes that the vendor takes in one request.
+const MAX_BODY_BYTES: usize = 32 << 20;
+
+/// How to serve.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The port on 127.0.0.1; 0 takes a free one.
+    pub port: u16,
+    /// The file that every request is written to before it is answered.
+    pub ledger: Option<PathBuf>,
+    /// The directory that every request's bytes are written to.
+    pub record: Option<PathBuf>,
+    /// The only key that is let in; any key when `None`.
+    pub key: Option<String>,
+}
+
+/// One request that was served.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// What the ledger says of it.
+    pub line: Line,
+    /// The request's bytes.
+    pub body: Bytes,
+}
+
+/// Why the server cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The port is not free.
+    #[error("port {port} of 127.0.0.1 cannot be listened on; choose another, or 0 for any")]
+    Listen {
+        /// The port that was asked for.
+        port: u16,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Ledger or record directory cannot be written.
+    #[error("{} cannot be opened for writing; check the path and its permissions", path.display())]
+    Open {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The runtime or the listener failed.
+    #[error("the scripted model server failed; start it again")]
+    Run(#[source] io::Error),
+}
+
+/// A running server; dropping it ends it and every stream it holds open.
+#[derive(Debug)]
+pub struct Server {
+    base_url: String,
+    house: Arc<House>,
+    stop: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct House {
+    scenarios: Vec<Scenario>,
+    ledger: Option<Ledger>,
+    record: Option<PathBuf>,
+    key: Option<String>,
+    /// Attempts per scenario, turn and conversation.
+    attempts: Mutex<HashMap<(usize, usize, String), u32>>,
+    served: Mutex<Vec<Served>>,
+    entries: Mutex<Vec<String>>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Server {
+    /// Starts serving on the current runtime.
+    ///
+    /// # Errors
+    /// When the port, the ledger or the record directory cannot be had.
+    pub async fn start(scenarios: Vec<Scenario>, options: Options) -> Result<Self, Error> {
+        let Options { port, ledger, record, key } = options;
+        let ledger = match ledger {
+            Some(path) => {
+                Some(Ledger::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?)
+            }
+            None => None,
+        };
+        if let Some(path) = &record {
+            std::fs::create_dir_all(path).map_err(|source| Error::Open { path: path.clone(), source })?;
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .await
+            .map_err(|source| Error::Listen { port, source })?;
+        let address: SocketAddr = listener.local_addr().map_err(Error::Run)?;
+        let (stop, stopped) = watch::channel(false);
+        let house = Arc::new(House {
+            scenarios,
+            ledger,
+            record,
+            key,
+            attempts: Mutex::default(),
+            served: Mutex::default(),
+            entries: Mutex::default(),
+            stop: stopped.clone(),
+        });
+        let serving = axum::serve(listener, router(house.clone())).with_graceful_shutdown(until(stopped));
+        tokio::spawn(async move { serving.await });
+        Ok(Self { base_url: format!("http://{address}"), house, stop })
+    }
+
+    /// What `ANTHROPIC_BASE_URL` is to be.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// The requests for turns so far, in the order they were answered.
+    #[must_use]
+    pub fn served(&self) -> Vec<Served> {
+        self.house.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+/// Serves until the process ends; `ready` is told the address.
+///
+/// # Errors
+/// As [`Server::start`], or when no runtime can be had.
+pub fn serve_forever(
+    scenarios: Vec<Scenario>,
+    options: Options,
+    ready: impl FnOnce(&Server),
+) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Run)?;
+    runtime.block_on(async {
+        let server = Server::start(scenarios, options).await?;
+        ready(&server);
+        std::future::pending().await
+    })
+}
+
+fn router(house: Arc<House>) -> Router {
+    Router::new()
+        .route("/v1/messages", post(messages))
+        .route("/v1/messages/count_tokens", post(count_tokens))
+        .route("/ledger", get(ledger_entries).post(ledger_append))
+        .fallback(async || refusal(404, "no such endpoint"))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .with_state(house)
+}
+
+async fn messages(State(house): State<Arc<House>>, headers: HeaderMap, body: Bytes) -> Response {
+    if let Some(refused) = house.stranger(&headers) {
+        return refused;
+    }
+    let request: Value = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(_) => return refusal(400, "the request body is not valid JSON"),
+    };
+    let plan = house.plan(&request);
+    let served = plan.served(&request, body.clone());
+    if let Err(error) = house.clone().note(served).await {
+        return refusal(500, &format!("the ledger cannot be written: {error}"));
+    }
+    let body_sha256 = sha256(&body);
+    let mut response = house.answer(&plan, &request, body.len()).await;
+    let id = format!("req_{}", body_sha256.chars().take(24).collect::<String>());
+    if let Ok(id) = id.parse() {
+        response.headers_mut().insert("request-id", id);
+    }
+    response
+}
+
+async fn count_tokens(State(house): State<Arc<House>>, headers: HeaderMap, body: Bytes) -> Response {
+    if let Some(refused) = house.stranger(&headers) {
+        return refused;
+    }
+    match serde_json::from_slice::<Value>(&body) {
+        Ok(_) => Json(json!({ "input_tokens": body.len() / 4 })).into_response(),
+        Err(_) => refusal(400, "the request body is not valid JSON"),
+    }
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    key: String,
+    text: String,
+}
+
+async fn ledger_append(State(house): State<Arc<House>>, Json(entry): Json<Entry>) -> Response {
+    let Entry { key, text } = entry;
+    let appended = house.clone().append(Line::Entry { key: key.clone(), text }).await;
+    match appended {
+        Ok(()) => house.count(&key),
+        Err(error) => refusal(500, &format!("the ledger cannot be written: {error}")),
+    }
+}
+
+#[derive(Deserialize)]
+struct Key {
+    key: String,
+}
+
+async fn ledger_entries(State(house): State<Arc<House>>, Query(key): Query<Key>) -> Response {
+    house.count(&key.key)
+}
+
+/// Which answer a request gets: decided before anything is written or sent.
+struct Plan<'a> {
+    scenario: &'a str,
+    turn: usize,
+    attempt: u32,
+    conversation: String,
+    what: What<'a>,
+}
+
+enum What<'a> {
+    Answer(&'a Turn),
+    Fault(&'a Turn, &'a Fault),
+    Refuse(String),
+}
+
+impl Plan<'_> {
+    fn served(&self, request: &Value, body: Bytes) -> Served {
+        let outcome = match &self.what {
+            What::Answer(_) => "answer".to_owned(),
+            What::Fault(_, fault) => match fault.status {
+                Some(status) => format!("status {status}"),
+                None => format!("{:?} after {} events", fault.kind, fault.after_events).to_lowercase(),
+            },
+            What::Refuse(why) => format!("refused: {why}"),
+        };
+        let line = Line::Turn {
+            scenario: self.scenario.to_owned(),
+            turn: self.turn,
+            attempt: self.attempt,
+            outcome,
+            model: request["model"].as_str().unwrap_or_default().to_owned(),
+            body_sha256: sha256(&body),
+            first_user_sha256: self.conversation.clone(),
+        };
+        Served { line, body }
+    }
+}
+
+impl House {
+    /// The refusal of a caller without the vendor's headers.
+    fn stranger(&self, headers: &HeaderMap) -> Option<Response> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let bearer = text("authorization").and_then(|value| value.strip_prefix("Bearer "));
+        let key = text("x-api-key").or(bearer).filter(|key| !key.is_empty());
+        let welcome = match (&self.key, key) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(only), Some(key)) => only == key,
+        };
+        if !welcome {
+            return Some(refusal(401, "invalid x-api-key"));
+        }
+        text("anthropic-version").is_none().then(|| refusal(400, "anthropic-version: header is required"))
+    }
+
+    fn plan(&self, request: &Value) -> Plan<'_> {
+        let first = rules::first_user_text(request);
+        let conversation = sha256(first.as_bytes());
+        let turn = rules::turn_of(request);
+        let serves =
+            |scenario: &Scenario| scenario.matches.as_ref().is_none_or(|text| first.contains(text.as_str()));
+        let Some(place) = self.scenarios.iter().position(serves) else {
+            let what = What::Refuse("no scenario matches the first user message".to_owned());
+            return Plan { scenario: "", turn, attempt: 1, conversation, what };
+        };
+        let attempt = {
+            let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+            let attempt = attempts.entry((place, turn, conversation.clone())).or_default();
+            *attempt = attempt.saturating_add(1);
+            *attempt
+        };
+        let Some(scenario) = self.scenarios.get(place) else {
+            let what = What::Refuse("no such scenario".to_owned());
+            return Plan { scenario: "", turn, attempt, conversation, what };
+        };
+        let what = self.what(scenario, turn, attempt, request);
+        Plan { scenario: &scenario.name, turn, attempt, conversation, what }
+    }
+
+    fn what<'a>(&self, scenario: &'a Scenario, turn: usize, attempt: u32, request: &Value) -> What<'a> {
+        if let Some(why) = rules::objection(request) {
+            return What::Refuse(why);
+        }
+        let Some(script) = scenario.turns.get(turn) else {
+            let count = scenario.turns.len();
+            return What::Refuse(format!(
+                "scenario `{}` has {count} turns and the request is for turn {turn}, counted from 0",
+                scenario.name
+            ));
+        };
+        let last = rules::last_user_text(request);
+        if let Some(text) = script.expect.iter().find(|text| !last.contains(text.as_str())) {
+            return What::Refuse(format!(
+                "turn {turn} of scenario `{}` expects the last user message to contain {text:?}",
+                scenario.name
+            ));
+        }
+        match script.fault(attempt) {
+            Some(fault) => What::Fault(script, fault),
+            None => What::Answer(script),
+        }
+    }
+
+    /// Writes ledger and record, on disk before the answer begins.
+    async fn note(self: Arc<Self>, served: Served) -> io::Result<()> {
+        let place = {
+            let mut all = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+            all.push(served.clone());
+            all.len()
+        };
+        self.clone().append(served.line.clone()).await?;
+        let Some(directory) = self.record.clone() else { return Ok(()) };
+        let Line::Turn { turn, body_sha256, .. } = served.line else { return Ok(()) };
+        let short: String = body_sha256.chars().take(8).collect();
+        let path = directory.join(format!("{place:05}-turn{turn}-{short}.json"));
+        tokio::task::spawn_blocking(move || std::fs::write(path, &served.body)).await?
+    }
+
+    async fn append(self: Arc<Self>, line: Line) -> io::Result<()> {
+        if let Line::Entry { key, .. } = &line {
+            self.entries.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
+        }
+        let append = move || self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.append(&line));
+        tokio::task::spawn_blocking(append).await?
+    }
+
+    fn count(&self, key: &str) -> Response {
+        let keys = match &self.ledger {
+            // The file outlives this process.
+            Some(ledger) => ledger.lines().map(|lines| {
+                let entry = |line| match line {
+                    Line::Entry { key, .. } => Some(key),
+                    Line::Turn { .. } => None,
+                };
+                lines.into_iter().filter_map(entry).collect()
+            }),
+            None => Ok(self.entries.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+        };
+        match keys {
+            Ok(keys) => {
+                let count = keys.iter().filter(|known| *known == key).count();
+                Json(json!({ "key": key, "found": count > 0, "count": count })).into_response()
+            }
+            Err(error) => refusal(500, &format!("the ledger cannot be read: {error}")),
+        }
+    }
+
+    async fn answer(&self, plan: &Plan<'_>, request: &Value, body_bytes: usize) -> Response {
+        let (turn, fault) = match &plan.what {
+            What::Refuse(why) => return refusal(400, why),
+            What::Answer(turn) => (*turn, None),
+            What::Fault(turn, fault) => (*turn, Some(*fault)),
+        };
+        tokio::time::sleep(Duration::from_millis(turn.delay_ms)).await;
+        if let Some(Fault { kind: FaultKind::Status, status, retry_after, message, .. }) = fault {
+            let message = message.as_deref().unwrap_or("scripted fault");
+            let mut response = refusal(status.unwrap_or(500), message);
+            if let Some(value) = retry_after.as_ref().and_then(|value| value.parse().ok()) {
+                response.headers_mut().insert(header::RETRY_AFTER, value);
+            }
+            return response;
+        }
+        let asked = Asked {
+            model: request["model"].as_str().unwrap_or_default(),
+            conversation: &plan.conversation,
+            scenario: plan.scenario,
+            turn: plan.turn,
+            body_bytes,
+        };
+        if request["stream"] != true {
+            return Json(wire::message(turn, &asked)).into_response();
+        }
+        let acts = wire::stream(turn, &asked, fault);
+        let pace = Duration::from_millis(turn.pace_ms);
+        let headers = [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")];
+        (headers, play(acts, pace, self.stop.clone())).into_response()
+    }
+}
+
+/// The acts as a body; ends early when the server stops.
+fn play(acts: Vec<Act>, pace: Duration, stop: watch::Receiver<bool>) -> Body {
+    let acts = acts.into_iter();
+    Body::from_stream(futures_util::stream::unfold((acts, stop), move |(mut acts, stop)| async move {
+        loop {
+            match acts.next()? {
+                Act::Send(bytes) => return Some((Ok(bytes), (acts, stop))),
+                Act::Pause => tokio::time::sleep(pace).await,
+                Act::Cut => {
+                    // Lets the connection flush what was said before.
+                    for _ in 0..8 {
+                        tokio::task::yield_now().await;
+                    }
+                    return Some((Err(io::Error::other("scripted cut")), (acts, stop)));
+                }
+                Act::Hang => {
+                    until(stop).await;
+                    return None;
+                }
+            }
+        }
+    }))
+}
+
+async fn until(mut stop: watch::Receiver<bool>) {
+    // A sender that is gone stops as well.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+fn refusal(status: u16, message: &str) -> Response {
+    let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (code, Json(wire::error_body(wire::error_kind(status), message))).into_response()
+}

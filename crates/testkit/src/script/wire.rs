@@ -1,0 +1,272 @@
+//! A scripted turn as the vendor's bytes: events of a stream, or one message.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::scenario::{Call, Fault, FaultKind, Turn, Usage};
+
+/// How many characters one delta carries.
+const PIECE: usize = 12;
+
+/// What the answer is for.
+pub(super) struct Asked<'a> {
+    pub model: &'a str,
+    /// Digest of the first user message: makes ids differ between conversations.
+    pub conversation: &'a str,
+    pub scenario: &'a str,
+    pub turn: usize,
+    pub body_bytes: usize,
+}
+
+/// A step in sending a stream.
+#[derive(Debug)]
+pub(super) enum Act {
+    Send(Bytes),
+    Pause,
+    Cut,
+    Hang,
+}
+
+/// SHA-256 in lower-case hex.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
+}
+
+/// The server's signature of a reasoning block.
+pub(super) fn signature(model: &str, thinking: &str) -> String {
+    format!("sig_{}", sha256(format!("{model}\n{thinking}").as_bytes()))
+}
+
+/// The error body of a status or of an error event.
+pub(super) fn error_body(kind: &str, message: &str) -> Value {
+    json!({ "type": "error", "error": { "type": kind, "message": message } })
+}
+
+/// The error type that goes with a status.
+pub(super) fn error_kind(status: u16) -> &'static str {
+    match status {
+        400 | 422 => "invalid_request_error",
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        529 => "overloaded_error",
+        _ => "api_error",
+    }
+}
+
+/// The turn as one message.
+pub(super) fn message(turn: &Turn, asked: &Asked<'_>) -> Value {
+    let content: Vec<Value> = parts(turn, asked).into_iter().map(Part::whole).collect();
+    let usage = usage(turn, asked);
+    json!({
+        "id": message_id(asked),
+        "type": "message",
+        "role": "assistant",
+        "model": asked.model,
+        "content": content,
+        "stop_reason": turn.stop_reason(),
+        "stop_sequence": null,
+        "usage": tokens(&usage, usage.output),
+    })
+}
+
+/// The turn as a stream, with the fault that hits it.
+pub(super) fn stream(turn: &Turn, asked: &Asked<'_>, fault: Option<&Fault>) -> Vec<Act> {
+    let mut frames = events(turn, asked);
+    let mut end = None;
+    if let Some(fault) = fault {
+        let at = fault.after_events.min(frames.len());
+        match fault.kind {
+            FaultKind::Garbage => {
+                frames.insert(at, "event: content_block_delta\ndata: {\"type\": \"conte\n\n".to_owned());
+            }
+            FaultKind::Error => {
+                frames.truncate(at);
+                let kind = fault.error.as_deref().unwrap_or("api_error");
+                let message = fault.message.as_deref().unwrap_or("scripted error");
+                frames.push(frame("error", &error_body(kind, message)));
+            }
+            FaultKind::Cut | FaultKind::Silence => {
+                frames.truncate(at);
+                end = Some(if fault.kind == FaultKind::Cut { Act::Cut } else { Act::Hang });
+            }
+            FaultKind::Status => {}
+        }
+    }
+    let mut acts: Vec<Act> = match (turn.chunk_bytes, turn.pace_ms) {
+        (Some(size), _) => {
+            let all = frames.concat().into_bytes();
+            all.chunks(size).map(|chunk| Act::Send(Bytes::copy_from_slice(chunk))).collect()
+        }
+        (None, 0) => frames.into_iter().map(|frame| Act::Send(frame.into())).collect(),
+        (None, _) => frames.into_iter().flat_map(|frame| [Act::Pause, Act::Send(frame.into())]).collect(),
+    };
+    acts.extend(end);
+    acts
+}
+
+/// A content block and the deltas that write it.
+struct Part {
+    /// The block as it begins.
+    start: Value,
+    /// Type and field of the deltas, and the whole text.
+    grows: Vec<(&'static str, &'static str, String)>,
+}
+
+impl Part {
+    /// The block when it is written.
+    fn whole(self) -> Value {
+        let mut block = self.start;
+        for (kind, field, text) in self.grows {
+            match kind {
+                "input_json_delta" => {
+                    let input = serde_json::from_str(&text).ok().filter(Value::is_object);
+                    block["input"] = input.unwrap_or_else(|| match text.is_empty() {
+                        true => json!({}),
+                        false => json!({ "INVALID_JSON": text }),
+                    });
+                }
+                _ => block[field] = Value::from(text),
+            }
+        }
+        block
+    }
+}
+
+fn parts(turn: &Turn, asked: &Asked<'_>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for raw in &turn.raw {
+        let start = serde_json::from_str(raw).unwrap_or_default();
+        parts.push(Part { start, grows: Vec::new() });
+    }
+    if let Some(thinking) = &turn.thinking {
+        let signed = turn.signature.clone().unwrap_or_else(|| signature(asked.model, thinking));
+        parts.push(Part {
+            start: json!({ "type": "thinking", "thinking": "", "signature": "" }),
+            grows: vec![
+                ("thinking_delta", "thinking", thinking.clone()),
+                ("signature_delta", "signature", signed),
+            ],
+        });
+    }
+    if let Some(text) = &turn.text {
+        parts.push(Part {
+            start: json!({ "type": "text", "text": "" }),
+            grows: vec![("text_delta", "text", text.clone())],
+        });
+    }
+    for (place, call) in turn.calls.iter().enumerate() {
+        let id = call.id.clone().unwrap_or_else(|| call_id(asked, place));
+        parts.push(Part {
+            start: json!({ "type": "tool_use", "id": id, "name": call.name, "input": {} }),
+            grows: vec![("input_json_delta", "partial_json", input_of(call))],
+        });
+    }
+    parts
+}
+
+fn events(turn: &Turn, asked: &Asked<'_>) -> Vec<String> {
+    let usage = usage(turn, asked);
+    let mut frames = vec![frame(
+        "message_start",
+        &json!({
+            "type": "message_start",
+            "message": {
+                "id": message_id(asked),
+                "type": "message",
+                "role": "assistant",
+                "model": asked.model,
+                "content": [],
+                "stop_reason": null,
+                "stop_sequence": null,
+                "usage": tokens(&usage, usage.output.min(1)),
+            },
+        }),
+    )];
+    for (index, part) in parts(turn, asked).into_iter().enumerate() {
+        let start = json!({ "type": "content_block_start", "index": index, "content_block": part.start });
+        frames.push(frame("content_block_start", &start));
+        if turn.ping {
+            frames.push(frame("ping", &json!({ "type": "ping" })));
+        }
+        if turn.unknown {
+            frames.push(frame("content_sparkle", &json!({ "type": "content_sparkle", "index": "x" })));
+            frames.push("event: future\ndata: not json\n\n: a comment\n\n".to_owned());
+        }
+        for (kind, field, text) in part.grows {
+            for piece in pieces(kind, &text) {
+                let delta = json!({ "type": kind, field: piece });
+                let event = json!({ "type": "content_block_delta", "index": index, "delta": delta });
+                frames.push(frame("content_block_delta", &event));
+            }
+        }
+        frames.push(frame("content_block_stop", &json!({ "type": "content_block_stop", "index": index })));
+    }
+    let delta = json!({ "stop_reason": turn.stop_reason(), "stop_sequence": null });
+    let end = json!({ "type": "message_delta", "delta": delta, "usage": tokens(&usage, usage.output) });
+    frames.push(frame("message_delta", &end));
+    frames.push(frame("message_stop", &json!({ "type": "message_stop" })));
+    frames
+}
+
+fn frame(name: &str, data: &Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+/// Signatures come whole, as from the vendor; the rest in pieces; nothing as no piece, but for
+/// a tool without arguments, which streams an empty text.
+fn pieces(kind: &str, text: &str) -> Vec<String> {
+    if kind == "signature_delta" || (text.is_empty() && kind == "input_json_delta") {
+        return vec![text.to_owned()];
+    }
+    let letters: Vec<char> = text.chars().collect();
+    letters.chunks(PIECE).map(|piece| piece.iter().collect()).collect()
+}
+
+fn input_of(call: &Call) -> String {
+    match (&call.json, &call.input) {
+        (Some(json), _) => json.clone(),
+        (None, Some(table)) => serde_json::to_string(table).unwrap_or_default(),
+        (None, None) => String::new(),
+    }
+}
+
+fn usage(turn: &Turn, asked: &Asked<'_>) -> Usage {
+    turn.usage.unwrap_or_else(|| {
+        let letters = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let calls: usize = turn.calls.iter().map(|call| call.name.len() + input_of(call).len()).sum();
+        let said = letters(&turn.text) + letters(&turn.thinking) + calls;
+        Usage {
+            input: u64::try_from(asked.body_bytes / 4).unwrap_or(u64::MAX),
+            output: u64::try_from(said / 4 + 1).unwrap_or(u64::MAX),
+            ..Usage::default()
+        }
+    })
+}
+
+fn tokens(usage: &Usage, output: u64) -> Value {
+    json!({
+        "input_tokens": usage.input,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": output,
+    })
+}
+
+fn message_id(asked: &Asked<'_>) -> String {
+    format!("msg_{}", short(asked, "message"))
+}
+
+fn call_id(asked: &Asked<'_>, place: usize) -> String {
+    format!("toolu_{}", short(asked, &format!("call {place}")))
+}
+
+fn short(asked: &Asked<'_>, what: &str) -> String {
+    let Asked { conversation, scenario, turn, .. } = asked;
+    let all = sha256(format!("{conversation}\n{scenario}\n{turn}\n{what}").as_bytes());
+    all.chars().take(24).collect()
+}
