@@ -1,0 +1,58 @@
+//! Prices: integers, never zero for what is unknown.
+
+use models::Usage;
+use models::catalogue::{self, cost, estimate, price};
+
+#[test]
+fn the_default_model_has_the_documented_price() {
+    let opus = price(catalogue::DEFAULT_MODEL).unwrap();
+    assert_eq!((opus.input, opus.output, opus.cache_read, opus.cache_write), (4_000, 20_000, 400, 5_000));
+    assert!(opus.record.contains(catalogue::AS_OF));
+}
+
+#[test]
+fn every_price_of_the_table_is_exact() {
+    for name in catalogue::models() {
+        let price = price(name).unwrap();
+        assert_eq!(price.cache_read * 10, price.input, "{name}");
+        assert_eq!(price.cache_write * 4, price.input * 5, "{name}");
+    }
+    let haiku = price("claude-haiku-5-5-20261101").unwrap();
+    assert_eq!((haiku.input, haiku.output, haiku.cache_read, haiku.cache_write), (100, 500, 10, 125));
+}
+
+#[test]
+fn an_unknown_model_has_no_price_and_no_cost() {
+    for name in
+        ["", "claude", "claude-opus-5", "claude-opus-5-5-mini", "gpt-6-luna", "claude-opus-5-5-2026110x"]
+    {
+        assert_eq!(price(name), None, "{name}");
+    }
+    assert_eq!(cost(&Usage { input: 1, ..Usage::default() }, None), None);
+    assert_eq!(estimate(100, 100, None).nanodollars, None);
+}
+
+#[test]
+fn the_scripted_model_is_free_and_says_so() {
+    let free = price(catalogue::SCRIPTED).unwrap();
+    let usage = Usage { input: 9, output: 9, cache_read: 9, cache_write: 9 };
+    assert_eq!(cost(&usage, Some(&free)), Some(0));
+    assert!(free.record.contains("nothing is spent"));
+}
+
+#[test]
+fn the_kinds_of_input_are_priced_apart() {
+    let opus = price(catalogue::DEFAULT_MODEL).unwrap();
+    let usage = Usage { input: 1, output: 10, cache_read: 100, cache_write: 1_000 };
+    assert_eq!(cost(&usage, Some(&opus)), Some(4_000 + 200_000 + 40_000 + 5_000_000));
+    let all = Usage { input: u64::MAX, output: u64::MAX, ..Usage::default() };
+    assert_eq!(cost(&all, Some(&opus)), Some(u64::MAX));
+}
+
+#[test]
+fn an_estimate_supposes_the_worst() {
+    let opus = price(catalogue::DEFAULT_MODEL).unwrap();
+    let bound = estimate(3_001, 500, Some(&opus));
+    assert_eq!((bound.input, bound.output), (1_001, 500));
+    assert_eq!(bound.nanodollars, Some(1_001 * 5_000 + 500 * 20_000));
+}

@@ -1,0 +1,68 @@
+//! Keys and addresses: read as the vendor's SDKs read them, never shown.
+
+use models::anthropic::{Anthropic, Config, ConfigError, Credential};
+use models::{Provider, Secret};
+
+fn from(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    Config::from_lookup(|name| {
+        pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    })
+}
+
+fn endpoint(base_url: &str) -> Result<String, ConfigError> {
+    let config = Config::new(Credential::Key(Secret::new("k")), base_url);
+    Anthropic::new(config).map(|anthropic| anthropic.endpoint().to_owned())
+}
+
+#[test]
+fn the_key_wins_over_the_token_and_empty_counts_as_unset() {
+    let credential = |pairs: &[(&str, &str)]| from(pairs).unwrap().credential;
+    let key = ("ANTHROPIC_API_KEY", "k1\n");
+    let token = ("ANTHROPIC_AUTH_TOKEN", "t1");
+    assert_eq!(credential(&[key, token]), Credential::Key(Secret::new("k1")));
+    assert_eq!(credential(&[token]), Credential::Token(Secret::new("t1")));
+    assert_eq!(credential(&[("ANTHROPIC_API_KEY", " "), token]), Credential::Token(Secret::new("t1")));
+}
+
+#[test]
+fn a_missing_key_says_what_to_set() {
+    let error = from(&[("ANTHROPIC_API_KEY", "")]).unwrap_err();
+    assert!(matches!(error, ConfigError::NoKey));
+    assert!(error.to_string().contains("ANTHROPIC_API_KEY"));
+}
+
+#[test]
+fn the_base_url_may_have_a_slash_a_version_or_a_path() {
+    let default = from(&[("ANTHROPIC_API_KEY", "k")]).unwrap();
+    let messages = "https://api.anthropic.com/v1/messages";
+    assert_eq!(Anthropic::new(default).unwrap().endpoint(), messages);
+    for base in [
+        "https://api.anthropic.com",
+        "https://api.anthropic.com/",
+        "https://api.anthropic.com/v1",
+        "https://api.anthropic.com/v1/",
+    ] {
+        assert_eq!(endpoint(base).unwrap(), messages, "{base}");
+    }
+    assert_eq!(endpoint("http://[::1]:8080/llm/").unwrap(), "http://[::1]:8080/llm/v1/messages");
+}
+
+#[test]
+fn addresses_that_cannot_be_used_are_refused_without_being_shown() {
+    for base in ["", "api.anthropic.com", "ftp://x", "https://user:hunter2@x", "https://x/?key=hunter2"] {
+        let error = endpoint(base).unwrap_err();
+        assert!(matches!(error, ConfigError::BadUrl { .. }), "{base}: {error:?}");
+        assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+}
+
+#[test]
+fn a_key_is_never_shown() {
+    let config = Config::new(Credential::Key(Secret::new("sk-secret")), "https://x");
+    assert!(!format!("{config:?}").contains("sk-secret"));
+    let anthropic = Anthropic::new(config).unwrap();
+    assert!(!format!("{anthropic:?}").contains("sk-secret"));
+    let broken = Config::new(Credential::Key(Secret::new("sk-\nsecret")), "https://x");
+    let error = Anthropic::new(broken).unwrap_err();
+    assert!(matches!(error, ConfigError::BadKey) && !format!("{error:?} {error}").contains("secret\""));
+}

@@ -1,0 +1,69 @@
+//! The Anthropic adapter against real HTTP: the scripted model server, and canned answers for
+//! what that server never says. Numbers in names are those of the cases that adapters get wrong.
+
+mod calls;
+mod canned;
+mod catalogue;
+mod compose;
+mod config;
+mod journal;
+mod stream;
+
+use std::time::Duration;
+
+use models::anthropic::{Anthropic, Config, Credential};
+use models::{Block, Delta, Message, Provider, RawJson, Request, Response, Secret, ToolSpec, call};
+
+pub(crate) const KEY: &str = "sk-test-1234567890";
+
+/// Waits short enough for a test, an idle timeout long enough for a busy machine.
+pub(crate) fn config(base_url: &str) -> Config {
+    Config {
+        backoff: Duration::from_millis(1),
+        max_backoff: Duration::from_millis(2),
+        ..Config::new(Credential::Key(Secret::new(KEY)), base_url)
+    }
+}
+
+pub(crate) fn anthropic(base_url: &str) -> Anthropic {
+    Anthropic::new(config(base_url)).unwrap()
+}
+
+pub(crate) fn request(messages: Vec<Message>) -> Request {
+    Request {
+        model: "scripted".to_owned(),
+        max_tokens: 4_000,
+        system: "You mend bugs.".to_owned(),
+        tools: vec![tool("read"), tool("shell")],
+        messages,
+        effort: None,
+    }
+}
+
+pub(crate) fn tool(name: &str) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        description: format!("The {name} tool."),
+        input_schema: RawJson::parse(r#"{"type":"object","properties":{"b":{},"a":{}}}"#).unwrap(),
+    }
+}
+
+pub(crate) fn say(text: &str) -> Message {
+    Message::user(vec![Block::text(text)])
+}
+
+pub(crate) fn block(raw: &str) -> Block {
+    Block::from_raw(RawJson::parse(raw).unwrap()).unwrap()
+}
+
+/// One call; what it gave and what the live view saw.
+pub(crate) async fn ask(
+    anthropic: &Anthropic,
+    request: &Request,
+) -> (Result<Response, call::Error>, Vec<Delta>) {
+    let mut seen = Vec::new();
+    let body = anthropic.compose(request).unwrap();
+    let mut on_delta = |delta| seen.push(delta);
+    let result = anthropic.call(body, &mut on_delta).await;
+    (result, seen)
+}
