@@ -1,0 +1,340 @@
+//! The requests and views of `/api/v1`.
+//!
+//! Identifiers are strings, money is integer nanodollars, times are milliseconds since the Unix
+//! epoch. A view shows what is on record; what is not known is `null`, never invented.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the API. A client and a daemon of different versions refuse each other.
+pub const VERSION: u32 = 1;
+
+/// What a daemon says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`VERSION`].
+    pub api: u32,
+    /// The version of Regie.
+    pub version: String,
+    /// The daemon's process id.
+    pub pid: u32,
+    /// The home that it serves.
+    pub home: String,
+    /// The position of the last durable event.
+    pub position: u64,
+}
+
+/// Asks for a mission.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartMission {
+    /// The owner's words.
+    pub goal: String,
+    /// A path in the owner's repository.
+    pub project: String,
+    /// Commands that must exit with 0 before the mission may end as done.
+    #[serde(default)]
+    pub done: Vec<String>,
+    /// The model of the main loop; the default one otherwise.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Bounds; what is absent takes the default.
+    #[serde(default)]
+    pub caps: CapsWanted,
+    /// The owner approves in advance the merge of a proposal whose criteria pass.
+    #[serde(default)]
+    pub approve_merge: bool,
+    /// Start even where the operating system cannot jail steps, with a warning in every output.
+    #[serde(default)]
+    pub allow_unjailed: bool,
+    /// The vendor's key and address. Held in memory only.
+    #[serde(default)]
+    pub vendor: Vendor,
+}
+
+/// Bounds that an owner asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapsWanted {
+    /// Money in nanodollars.
+    pub nanodollars: Option<u64>,
+    /// Model tokens.
+    pub tokens: Option<u64>,
+    /// Model turns.
+    pub turns: Option<u64>,
+    /// Active time in milliseconds.
+    pub millis: Option<u64>,
+}
+
+/// A vendor's key and address, as the client's environment names them.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vendor {
+    /// `ANTHROPIC_API_KEY`.
+    pub api_key: Option<String>,
+    /// `ANTHROPIC_AUTH_TOKEN`.
+    pub auth_token: Option<String>,
+    /// `ANTHROPIC_BASE_URL`.
+    pub base_url: Option<String>,
+}
+
+impl std::fmt::Debug for Vendor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = |secret: &Option<String>| secret.as_ref().map(|_| "***");
+        f.debug_struct("Vendor")
+            .field("api_key", &shown(&self.api_key))
+            .field("auth_token", &shown(&self.auth_token))
+            .field("base_url", &self.base_url)
+            .finish()
+    }
+}
+
+/// A mission that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The mission.
+    pub mission: String,
+    /// Its root run.
+    pub run: String,
+    /// The run's branch.
+    pub branch: String,
+    /// The owner's branch that it started from.
+    pub line: String,
+    /// The commit that it started from.
+    pub base: String,
+    /// The model of the main loop.
+    pub model: String,
+    /// What the owner should know: uncommitted changes that are left out, a missing jail, an unknown
+    /// price.
+    pub warnings: Vec<String>,
+    /// The position before the run's first event: a stream from here shows all of it.
+    pub position: u64,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its id.
+    pub run: String,
+    /// Its mission.
+    pub mission: String,
+    /// The goal, in the owner's words.
+    pub goal: String,
+    /// The owner's repository.
+    pub repository: String,
+    /// The owner's branch.
+    pub line: String,
+    /// The run's branch.
+    pub branch: String,
+    /// The model.
+    pub model: String,
+    /// `active`, `waiting` (at a gate), `parked` or `ended`.
+    pub status: String,
+    /// How it ended, as `done`.
+    pub end: Option<String>,
+    /// Why it ended or rests, in words.
+    pub reason: Option<String>,
+    /// A stable code of why it rests, as `model.key_missing`.
+    pub code: Option<String>,
+    /// When it started.
+    pub started_at: u64,
+    /// When its last event was written.
+    pub updated_at: u64,
+    /// Model turns so far.
+    pub turns: u64,
+    /// What it has used.
+    pub spent: Spent,
+    /// Gates that wait for an answer.
+    pub gates: Vec<String>,
+    /// The end of its chain.
+    pub head: String,
+    /// The number of its events.
+    pub events: u64,
+}
+
+/// What was used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Model tokens.
+    pub tokens: u64,
+    /// Money whose price is known, in nanodollars.
+    pub nanodollars: u64,
+    /// Calls whose price is unknown: their money is not counted.
+    pub unpriced: u64,
+}
+
+/// An event as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The cursor of the live stream.
+    pub position: u64,
+    /// The run.
+    pub run: String,
+    /// Its number in the run.
+    pub seq: u64,
+    /// When it was decided.
+    pub at: u64,
+    /// Where it comes from.
+    pub source: String,
+    /// What it states: the fact with its tag `fact`.
+    pub fact: serde_json::Value,
+    /// Its content: JSON where it is JSON, a string otherwise; `null` where there is none or it was
+    /// forgotten.
+    pub content: serde_json::Value,
+    /// The link of the chain.
+    pub hash: String,
+    /// One readable line for a timeline; `null` for bookkeeping.
+    pub line: Option<Line>,
+}
+
+/// One line of a timeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// The step.
+    pub step: Option<u64>,
+    /// What kind of line, as `model`, `tool`, `verdict`, `gate`, `merge`, `end`, `note`.
+    pub kind: String,
+    /// `started`, `ok`, `failed`, `waiting` or `info`.
+    pub mark: String,
+    /// The line itself, without newlines.
+    pub title: String,
+    /// More, shown below it; may have several lines.
+    pub detail: Option<String>,
+}
+
+/// What arrives before it is on record. Ephemeral: after a reconnect it is not sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delta {
+    /// The run.
+    pub run: String,
+    /// The step.
+    pub step: u64,
+    /// `text`, `thinking`, `tool`, `output` or `retry`.
+    pub kind: String,
+    /// The piece.
+    pub text: String,
+}
+
+/// A gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gate {
+    /// Its id.
+    pub gate: String,
+    /// Its run.
+    pub run: String,
+    /// The goal of the run.
+    pub goal: String,
+    /// The step that waits.
+    pub step: u64,
+    /// `approve` or `was_it_done`.
+    pub question: String,
+    /// The question in words.
+    pub title: String,
+    /// The rule that asks.
+    pub reason: Option<String>,
+    /// The effect class of the action.
+    pub effect: String,
+    /// The risk class of the action.
+    pub risk: String,
+    /// The tool.
+    pub tool: String,
+    /// The exact request.
+    pub request: serde_json::Value,
+    /// The hash of the exact action; an answer names it.
+    pub action: String,
+    /// Files that a proposal changes.
+    pub files: Vec<File>,
+    /// Whether the criteria passed, one line each; empty when nothing was checked.
+    pub checks: Vec<String>,
+    /// When it was opened.
+    pub opened_at: u64,
+    /// When no answer becomes a refusal.
+    pub expires_at: u64,
+    /// The answer, once there is one.
+    pub answer: Option<String>,
+    /// Who answered.
+    pub by: Option<String>,
+}
+
+/// A changed file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Its path; bytes that are not UTF-8 are replaced.
+    pub path: String,
+    /// `added`, `modified`, `deleted`, `type_changed`.
+    pub status: String,
+    /// Lines added; `null` for a binary file.
+    pub added: Option<u64>,
+    /// Lines removed; `null` for a binary file.
+    pub removed: Option<u64>,
+}
+
+/// Answers a gate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerGate {
+    /// `approve`, `refuse`, `was_done` or `repeat`.
+    pub answer: String,
+    /// The hash of the action that was shown.
+    pub action: String,
+    /// The vendor's key, when the daemon has lost it to a restart.
+    #[serde(default)]
+    pub vendor: Vendor,
+}
+
+/// Lets a run go on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// The vendor's key and address, as the daemon holds them in memory only.
+    #[serde(default)]
+    pub vendor: Vendor,
+}
+
+/// The changes of a run's branch against its start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diff {
+    /// The run.
+    pub run: String,
+    /// The commit that it started from.
+    pub base: String,
+    /// The head of its branch; `null` when the diff is that of the workspace as it is.
+    pub head: Option<String>,
+    /// The changed files.
+    pub files: Vec<File>,
+    /// A patch in git's form; bytes that are not UTF-8 are replaced.
+    pub patch: String,
+}
+
+/// What a verification of all chains found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// Whether every link holds.
+    pub intact: bool,
+    /// Runs looked at.
+    pub runs: u64,
+    /// Events looked at.
+    pub events: u64,
+    /// Payloads that were forgotten on purpose.
+    pub erased: u64,
+    /// The first broken link of each broken run.
+    pub broken: Vec<Broken>,
+}
+
+/// A broken link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Broken {
+    /// The run.
+    pub run: String,
+    /// The event.
+    pub seq: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// A failed request, after RFC 9457.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: u16,
+    /// A stable code, as `run.not_found`.
+    pub code: String,
+    /// What is wrong and where, one line.
+    pub detail: String,
+    /// How to mend it, one line.
+    pub hint: Option<String>,
+}

@@ -1,0 +1,67 @@
+//! Why a use case failed: classified once, for the CLI's exit code and the API's status alike.
+
+use crate::api::Problem;
+
+/// A failed use case.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Error {
+    /// What kind of failure.
+    pub kind: Kind,
+    /// A stable code, as `run.not_found`.
+    pub code: &'static str,
+    /// What is wrong and where, one line.
+    pub detail: String,
+    /// How to mend it, one line.
+    pub hint: Option<String>,
+}
+
+/// What kind of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// What was asked for makes no sense as it stands.
+    Invalid,
+    /// There is no such thing.
+    NotFound,
+    /// It does not fit the present state.
+    Conflict,
+    /// Something outside is missing or broken.
+    Unavailable,
+    /// A defect or a broken disk.
+    Internal,
+}
+
+impl Error {
+    /// A failure without a hint.
+    pub fn new(kind: Kind, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { kind, code, detail: detail.into(), hint: None }
+    }
+
+    /// With the mend.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The HTTP status.
+    pub const fn status(&self) -> u16 {
+        match self.kind {
+            Kind::Invalid => 422,
+            Kind::NotFound => 404,
+            Kind::Conflict => 409,
+            Kind::Unavailable => 503,
+            Kind::Internal => 500,
+        }
+    }
+
+    /// As the API shows it.
+    pub fn problem(&self) -> Problem {
+        Problem {
+            status: self.status(),
+            code: self.code.into(),
+            detail: self.detail.clone(),
+            hint: self.hint.clone(),
+        }
+    }
+}
