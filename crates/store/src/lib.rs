@@ -1,2 +1,33 @@
 //! The tree with history: branches, workspaces, snapshots, proposals, merges.
+//!
+//! The owner's repository is read, and written only by [`Tree::deliver`]. Everything else happens
+//! in a git dir of Regie's own that lies outside every workspace, so that nothing an agent wrote
+//! (configuration, hooks, filters, attributes, nested repositories) is ever obeyed by a git that
+//! runs on the host.
 #![forbid(unsafe_code)]
+
+mod attributes;
+mod checkout;
+mod deliver;
+mod diff;
+mod error;
+pub mod git;
+mod id;
+mod lens;
+mod message;
+pub mod owner;
+mod proposal;
+mod snapshot;
+mod tree;
+mod workspace;
+
+pub use deliver::Delivery;
+pub use diff::{Diff, FileChange, Status};
+pub use error::Error;
+pub use id::{Commit, TreeId, Treeish};
+pub use message::{KEY_TRAILER, Message, Signature};
+pub use owner::Owner;
+pub use proposal::Proposal;
+pub use snapshot::{Skipped, Snapshot, Why};
+pub use tree::Tree;
+pub use workspace::Workspace;

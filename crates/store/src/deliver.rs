@@ -1,0 +1,352 @@
+//! Delivery: the owner's branch is fast-forwarded when nothing of the owner's can be lost or
+//! altered, and otherwise left alone. This is the only place that writes to the owner's repository.
+//!
+//! The order makes every interruption repeatable: objects, lock, files, index, branch, unlock. A
+//! repetition finds each path in its old or its new state and completes the rest.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::checkout::{Changes, IndexLock, Standing, keep_owner, obstacle, replace};
+use crate::error::{Doing as _, DoingAt as _, Error, list};
+use crate::git::{Git, join_nul, to_path};
+use crate::id::{Commit, Treeish as _};
+use crate::lens::Lens;
+use crate::owner::{self, Place};
+use crate::tree::{Tree, is_ancestor, line_ref};
+
+/// How a delivery ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The owner's branch, index and files moved.
+    FastForwarded {
+        /// Where the branch stood.
+        from: Commit,
+        /// Where it stands.
+        to: Commit,
+    },
+    /// The owner's branch contains the commit.
+    AlreadyThere,
+    /// The owner's repository was left as it is.
+    Left {
+        /// Why.
+        reason: String,
+        /// What the owner can type there to take the commit.
+        command: String,
+    },
+}
+
+/// Why a delivery stops: it must not, or it cannot.
+enum Stop {
+    Leave(String),
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Attributes under which the bytes of a file differ from those of its blob.
+const ALTERING: [&str; 5] = ["filter", "eol", "ident", "working-tree-encoding", "crlf"];
+
+impl Tree {
+    /// Fast-forwards the branch `branch` of the owner's repository at `repo` to `commit`, files and
+    /// index included, if that is safe. Repeating it, after a crash too, is harmless.
+    ///
+    /// # Errors
+    /// Failures of git and of the file system. That the owner's repository does not allow it is no
+    /// error but [`Delivery::Left`].
+    pub fn deliver(&self, repo: &Path, branch: &str, commit: &Commit) -> Result<Delivery, Error> {
+        let _guard = self.lock()?;
+        match self.try_deliver(repo, branch, commit) {
+            Ok(delivery) => Ok(delivery),
+            Err(Stop::Failed(error)) => Err(error),
+            Err(Stop::Leave(reason)) => Ok(Delivery::Left { reason, command: self.fetch_command(branch) }),
+        }
+    }
+
+    /// What the owner types to merge Regie's line of the branch `branch` by hand.
+    pub fn fetch_command(&self, branch: &str) -> String {
+        let dir = self.git_dir().to_string_lossy();
+        let (dir, line) = (shell_quoted(&dir), shell_quoted(&line_ref(branch)));
+        format!("git fetch {dir} {line} && git merge FETCH_HEAD")
+    }
+
+    fn try_deliver(&self, repo: &Path, branch: &str, commit: &Commit) -> Result<Delivery, Stop> {
+        let place = Place::find(repo).map_err(owner_stop)?;
+        let lock = IndexLock::take(&place.git_dir).doing_at("lock your index", &place.git_dir)?;
+        let Some(mut lock) = lock else {
+            return leave("another git is at work there (or was killed: remove .git/index.lock)");
+        };
+        let mut owner = owner::inspect_place(&place).map_err(owner_stop)?;
+        if owner.branch != branch {
+            return leave(format!("the checkout is on `{}`, not on `{branch}`", owner.branch));
+        }
+        if let Some((from, to)) = lock.interrupted.clone()
+            && from == owner.head
+            && to != *commit
+            && self.is_ancestor(&to, commit)?
+        {
+            // An earlier delivery was interrupted: it comes first.
+            self.fast_forward(&place, &owner.dirty, &mut lock, &from, &to)?;
+            owner = owner::inspect_place(&place).map_err(owner_stop)?;
+        }
+        let lens = Lens::new(&place, &owner.head, Some(self.git_dir()))
+            .doing_at("look at your repository", &place.root)?;
+        if is_ancestor(lens.git("merge-base"), commit, &owner.head)? {
+            return Ok(Delivery::AlreadyThere);
+        }
+        if !is_ancestor(lens.git("merge-base"), &owner.head, commit)? {
+            return leave(format!("`{branch}` has commits that are not in Regie's line"));
+        }
+        let from = owner.head;
+        self.fast_forward(&place, &owner.dirty, &mut lock, &from, commit)?;
+        Ok(Delivery::FastForwarded { from, to: commit.clone() })
+    }
+
+    fn fast_forward(
+        &self,
+        place: &Place,
+        dirty: &[PathBuf],
+        lock: &mut IndexLock,
+        from: &Commit,
+        to: &Commit,
+    ) -> Result<(), Stop> {
+        let raw = Git::at(self.git_dir(), "diff-tree")
+            .args(["-r", "-z", "--raw", "--no-renames", "--full-index", "--no-abbrev"])
+            .args([from.hex(), to.hex()])
+            .run()
+            .doing("compare with your branch")?;
+        let changes = Changes::parse(&raw).doing("compare with your branch")?;
+        let lens =
+            Lens::new(place, from, Some(self.git_dir())).doing_at("look at your repository", &place.root)?;
+        let step = Step { place, lens, changes, from, to };
+        step.refuse_settings()?;
+        step.refuse_dirty(dirty)?;
+        lock.note(from, to).doing_at("lock your index", &place.git_dir)?;
+        step.send_objects()?;
+        let scratch = Scratch::new(place)?;
+        step.build_index(&scratch)?;
+        let standing = step.standing(&scratch)?;
+        if let Some(reason) = obstacle(&place.root, &step.changes, &standing) {
+            return leave(reason);
+        }
+        step.stage(&scratch)?;
+        replace(&place.root, &scratch.stage, &step.changes)?;
+        step.swap_index(&scratch)?;
+        step.move_branch()?;
+        Ok(())
+    }
+}
+
+/// One fast-forward, from the checks to the move of the branch.
+struct Step<'a> {
+    place: &'a Place,
+    lens: Lens,
+    changes: Changes,
+    from: &'a Commit,
+    to: &'a Commit,
+}
+
+impl Step<'_> {
+    /// Leaves repositories alone in which the bytes on disk are not those of the blobs.
+    fn refuse_settings(&self) -> Result<(), Stop> {
+        if self.changes.touch_submodules() {
+            return leave("a submodule changes");
+        }
+        let shared = fs::read_dir(&self.place.git_dir)
+            .doing_at("look at your repository", &self.place.git_dir)?
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with("sharedindex."));
+        if shared {
+            return leave("the repository uses a split index");
+        }
+        for (key, refused) in [
+            ("core.autocrlf", &["true", "yes", "on", "1"][..]),
+            ("core.eol", &["crlf"]),
+            ("core.sparseCheckout", &["true", "yes", "on", "1"]),
+        ] {
+            let value = self.lens.owner_git("config").args(["--get", key]).outcome();
+            let value = value.doing("read your settings")?;
+            let value = String::from_utf8_lossy(&value.stdout).trim().to_lowercase();
+            if refused.contains(&value.as_str()) {
+                return leave(format!("the setting {key} is `{value}`"));
+            }
+        }
+        for commit in [self.from, self.to] {
+            self.refuse_attributes(commit)?;
+        }
+        Ok(())
+    }
+
+    fn refuse_attributes(&self, commit: &Commit) -> Result<(), Stop> {
+        let out = self
+            .lens
+            .owner_git("check-attr")
+            .args(["-z", "--stdin"])
+            .arg(format!("--source={commit}"))
+            .args(ALTERING)
+            .stdin(join_nul(self.changes.paths()))
+            .run()
+            .doing("read your attributes")?;
+        let fields: Vec<&[u8]> = out.split(|b| *b == 0).collect();
+        for entry in fields.chunks_exact(3) {
+            let [path, name, value] = entry else { continue };
+            // `crlf` without a value is an old name of `text`, which alters nothing by itself.
+            let old_text = *name == b"crlf" && *value == b"set";
+            let plain = old_text || matches!(*value, b"unspecified" | b"unset");
+            if !plain {
+                let name = String::from_utf8_lossy(name);
+                return leave(format!("the attribute `{name}` applies to {:?}", to_path(path)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes of the owner's are not overwritten, nor are they mixed with a delivery.
+    fn refuse_dirty(&self, dirty: &[PathBuf]) -> Result<(), Stop> {
+        let foreign = dirty.iter().filter(|path| !self.changes.0.contains_key(*path));
+        let foreign: Vec<PathBuf> = foreign.cloned().collect();
+        match foreign.is_empty() {
+            true => Ok(()),
+            false => leave(format!("there are uncommitted changes: {}", list(&foreign))),
+        }
+    }
+
+    /// Writes a pack of what the owner does not have into the owner's store of objects.
+    fn send_objects(&self) -> Result<(), Error> {
+        const DOING: &str = "copy the objects into your repository";
+        let pack = self.lens.objects().join("pack");
+        fs::create_dir_all(&pack).doing_at(DOING, &pack)?;
+        let input = format!("{}\n^{}\n", self.to, self.from);
+        let git = self.lens.git("pack-objects").args(["-q", "--revs", "--delta-base-offset"]);
+        git.arg(pack.join("pack")).stdin(input.into_bytes()).run().map(|_| ()).doing(DOING)?;
+        Git::at(&self.place.git_dir, "cat-file").args(["-e", self.to.hex()]).run().map(|_| ()).doing(DOING)
+    }
+
+    /// The owner's index with the new entries; those of other files keep what is known of them.
+    fn build_index(&self, scratch: &Scratch) -> Result<(), Error> {
+        const DOING: &str = "prepare your index";
+        let index = self.place.index();
+        match fs::copy(&index, &scratch.index) {
+            Ok(_) => {
+                // git compares times of files with that of the index: a copy must not look newer.
+                let copy = fs::OpenOptions::new().write(true).open(&scratch.index);
+                let time = fs::metadata(&index).and_then(|meta| meta.modified());
+                let set = copy.and_then(|copy| copy.set_modified(time?));
+                set.doing_at(DOING, &scratch.index)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).doing_at(DOING, &index),
+        }
+        let git = self.lens.git("update-index").index(&scratch.index);
+        let git = git.args(["-z", "--index-info"]).stdin(self.changes.index_info());
+        git.run().map(|_| ()).doing(DOING)
+    }
+
+    fn standing(&self, scratch: &Scratch) -> Result<Standing, Error> {
+        const DOING: &str = "look at your checkout";
+        let staged = |commit: &Commit| -> Result<BTreeSet<PathBuf>, Error> {
+            let git = self.lens.git("diff-index").args(["--cached", "-z", "--name-only"]);
+            let paths = git.args(["--no-renames", commit.hex()]).paths().doing(DOING)?;
+            Ok(paths.into_iter().collect())
+        };
+        let files = |index: &Path| -> Result<BTreeSet<PathBuf>, Error> {
+            let git = self.lens.git("diff").index(index).args(["-z", "--name-only"]);
+            let git = git.args(["--no-renames", "--no-ext-diff", "--no-textconv"]);
+            Ok(git.args(["--ignore-submodules=all"]).paths().doing(DOING)?.into_iter().collect())
+        };
+        let index_not_old = staged(self.from)?;
+        let index_not_new = staged(self.to)?;
+        Ok(Standing {
+            index_foreign: index_not_old.intersection(&index_not_new).cloned().collect(),
+            index_not_old,
+            file_not_index: files(&self.place.index())?,
+            file_not_new: files(&scratch.index)?,
+        })
+    }
+
+    /// Writes the new files beside the checkout, so that each can be renamed into place.
+    fn stage(&self, scratch: &Scratch) -> Result<(), Error> {
+        let input = join_nul(self.changes.written());
+        if input.is_empty() {
+            return Ok(());
+        }
+        let git = self.lens.git("checkout-index").index(&scratch.index).work_tree(&scratch.stage);
+        let git = git.args(["-z", "-q", "-f", "--stdin"]).stdin(input);
+        git.run().map(|_| ()).doing("prepare the new files")
+    }
+
+    fn swap_index(&self, scratch: &Scratch) -> Result<(), Error> {
+        const DOING: &str = "update your index";
+        // Refreshing ends with 1 when a file needs an update: the owner has just changed it.
+        let git = self.lens.git("update-index").index(&scratch.index);
+        git.args(["-q", "--refresh"]).outcome().doing(DOING)?;
+        let index = self.place.index();
+        keep_owner(&self.place.root, &scratch.index);
+        fs::rename(&scratch.index, &index).doing_at(DOING, &index)
+    }
+
+    fn move_branch(&self) -> Result<(), Error> {
+        Git::at(&self.place.git_dir, "update-ref")
+            .env("GIT_COMMITTER_NAME", "Regie")
+            .env("GIT_COMMITTER_EMAIL", "regie@localhost")
+            .args(["-m", "regie: fast-forward", "HEAD", self.to.hex(), self.from.hex()])
+            .run()
+            .map(|_| ())
+            .doing("move your branch")
+    }
+}
+
+/// Files of a delivery under way, in the owner's git dir so that they can be renamed into place.
+/// Whoever holds the index lock owns them, so what an interrupted delivery left is removed.
+struct Scratch {
+    index: PathBuf,
+    stage: PathBuf,
+}
+
+impl Scratch {
+    fn new(place: &Place) -> Result<Self, Error> {
+        let scratch =
+            Self { index: place.git_dir.join("regie.index"), stage: place.git_dir.join("regie.stage") };
+        scratch.clear();
+        fs::create_dir(&scratch.stage).doing_at("prepare the new files", &scratch.stage)?;
+        Ok(scratch)
+    }
+
+    fn clear(&self) {
+        let _ = fs::remove_file(&self.index);
+        let _ = fs::remove_file(self.index.with_extension("index.lock"));
+        let _ = fs::remove_dir_all(&self.stage);
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn leave<T>(reason: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Leave(reason.into()))
+}
+
+/// A state of the owner's repository is a reason to leave it alone; a failure stays one.
+fn owner_stop(error: owner::Error) -> Stop {
+    match error {
+        error @ (owner::Error::Git { .. } | owner::Error::Io { .. }) => Stop::Failed(Error::Owner(error)),
+        state => Stop::Leave(state.to_string()),
+    }
+}
+
+fn shell_quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}

@@ -1,0 +1,296 @@
+//! The git dir of one project: its lines, its branches, and how commits come into being.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::attributes;
+use crate::error::{Doing as _, DoingAt as _, Error};
+use crate::git::{self, Git, to_path};
+use crate::id::{Commit, TreeId, Treeish as _};
+use crate::message::{self, Message, Signature};
+use crate::owner::{self, Owner};
+
+/// No object: the expected old value of a ref that must not exist.
+const NOTHING: &str = "0000000000000000000000000000000000000000";
+
+/// The history of one project, in a bare git dir of Regie's own.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    git_dir: PathBuf,
+}
+
+/// Held while refs move, by one process at a time; released when dropped or when the process ends.
+pub(crate) struct Guard {
+    _file: File,
+}
+
+/// What merging two commits gives.
+pub(crate) enum Merged {
+    Clean(TreeId),
+    Conflict(Vec<PathBuf>),
+}
+
+impl Tree {
+    /// Opens the git dir, created when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be created or git is missing.
+    pub fn open_or_create(git_dir: &Path) -> Result<Self, Error> {
+        let git_dir = std::path::absolute(git_dir).doing_at("find the store", git_dir)?;
+        fs::create_dir_all(&git_dir).doing_at("create the store", &git_dir)?;
+        if !git_dir.join("HEAD").exists() || !git_dir.join("config").exists() {
+            Git::in_dir(&git_dir, "init")
+                .args(["-q", "--bare", "--template=", "--initial-branch=none", "."])
+                .run()
+                .doing("create the store")?;
+            // Snapshots are reachable from no ref; nobody may prune them by chance.
+            Git::at(&git_dir, "config").args(["gc.auto", "0"]).run().doing("set up the store")?;
+        }
+        attributes::ignore_in_tree(&git_dir).doing_at("set up the store", &git_dir)?;
+        Ok(Self { git_dir })
+    }
+
+    /// Where the git dir lies.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    /// Brings the owner's HEAD into Regie's own line of that branch and gives the line's head.
+    ///
+    /// The line follows HEAD when it can; a line that is ahead stays; a line that has diverged is
+    /// merged. Importing the same HEAD again changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Diverged`] when line and branch changed the same places.
+    pub fn import(&self, owner: &Owner) -> Result<Commit, Error> {
+        let _guard = self.lock()?;
+        let head = &owner.head;
+        Git::at(&self.git_dir, "fetch")
+            .args(["-q", "--no-tags", "--no-write-fetch-head", "--update-shallow"])
+            .args(["--no-auto-maintenance", "--upload-pack=git -c safe.directory='*' upload-pack"])
+            .arg(&owner.place.common_dir)
+            .arg(head.hex())
+            .run()
+            .doing("read the owner's repository")?;
+        let line = line_ref(&owner.branch);
+        let Some(old) = self.ref_head(&line)? else {
+            self.ref_move(&line, head, None)?;
+            return Ok(head.clone());
+        };
+        if self.is_ancestor(head, &old)? {
+            return Ok(old);
+        }
+        if self.is_ancestor(&old, head)? {
+            self.ref_move(&line, head, Some(&old))?;
+            return Ok(head.clone());
+        }
+        let tree = match self.merge_trees(&old, head)? {
+            Merged::Clean(tree) => tree,
+            Merged::Conflict(paths) => {
+                return Err(Error::Diverged { branch: owner.branch.clone(), paths });
+            }
+        };
+        let message = Message {
+            subject: format!("Merge branch '{}' into Regie's line of it", owner.branch),
+            ..Message::default()
+        };
+        let signature = Signature {
+            name: "Regie".to_owned(),
+            email: "regie@localhost".to_owned(),
+            seconds: self.commit_time(&old)?.max(self.commit_time(head)?),
+        };
+        let merge = self.commit_write(&tree, &[&old, head], &message, &signature)?;
+        self.ref_move(&line, &merge, Some(&old))?;
+        Ok(merge)
+    }
+
+    /// The head of Regie's line of the owner's branch `branch`, if it was ever imported.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub fn line_head(&self, branch: &str) -> Result<Option<Commit>, Error> {
+        self.ref_head(&line_ref(branch))
+    }
+
+    /// Opens the branch `name`, of the form `<role>/<run>`, at `at`. Repeating it is harmless.
+    ///
+    /// # Errors
+    /// [`Error::BranchName`], or [`Error::BranchExists`] when it stands elsewhere.
+    pub fn branch_create(&self, name: &str, at: &Commit) -> Result<(), Error> {
+        let reference = branch_ref(name)?;
+        match self.ref_head(&reference)? {
+            Some(head) if head == *at => Ok(()),
+            Some(_) => Err(Error::BranchExists { name: name.to_owned() }),
+            None => self.ref_move(&reference, at, None),
+        }
+    }
+
+    /// The commit at the head of the branch `name`.
+    ///
+    /// # Errors
+    /// [`Error::BranchMissing`] when there is no such branch.
+    pub fn branch_head(&self, name: &str) -> Result<Commit, Error> {
+        let head = self.ref_head(&branch_ref(name)?)?;
+        head.ok_or_else(|| Error::BranchMissing { name: name.to_owned() })
+    }
+
+    /// The tree of a commit.
+    ///
+    /// # Errors
+    /// When the commit is not in this store.
+    pub fn tree_of(&self, commit: &Commit) -> Result<TreeId, Error> {
+        Git::at(&self.git_dir, "rev-parse")
+            .args(["-q", "--verify"])
+            .arg(format!("{commit}^{{tree}}"))
+            .object()
+            .doing("read a commit")
+    }
+
+    pub(crate) fn lock(&self) -> Result<Guard, Error> {
+        let path = self.git_dir.join("regie.lock");
+        let file = File::create(&path).doing_at("lock the store", &path)?;
+        file.lock().doing_at("lock the store", &path)?;
+        Ok(Guard { _file: file })
+    }
+
+    pub(crate) fn ref_head(&self, reference: &str) -> Result<Option<Commit>, Error> {
+        let outcome = Git::at(&self.git_dir, "rev-parse")
+            .args(["-q", "--verify", "--end-of-options"])
+            .arg(format!("{reference}^{{commit}}"))
+            .outcome()
+            .doing("read a branch")?;
+        if outcome.code != 0 {
+            return Ok(None);
+        }
+        // `--verify` repeats the marker of the options in some versions: the name is the last line.
+        let text = String::from_utf8_lossy(&outcome.stdout);
+        let name = text.lines().last().unwrap_or_default();
+        name.parse().map(Some).map_err(|_| git::unreadable("rev-parse")).doing("read a branch")
+    }
+
+    /// Moves a ref from `expected` (`None`: it must not exist) to `to`.
+    pub(crate) fn ref_move(
+        &self,
+        reference: &str,
+        to: &Commit,
+        expected: Option<&Commit>,
+    ) -> Result<(), Error> {
+        let old = expected.map_or(NOTHING, |commit| commit.hex());
+        let outcome = Git::at(&self.git_dir, "update-ref")
+            .args([reference, to.hex(), old])
+            .outcome()
+            .doing("move a branch")?;
+        if outcome.code == 0 {
+            return Ok(());
+        }
+        match (self.ref_head(reference)?, expected) {
+            (Some(found), Some(expected)) if found != *expected => Err(Error::Moved {
+                name: reference.trim_start_matches("refs/heads/").to_owned(),
+                expected: expected.clone(),
+                found,
+            }),
+            _ => Err(outcome.failure("update-ref")).doing("move a branch"),
+        }
+    }
+
+    pub(crate) fn is_ancestor(&self, old: &Commit, new: &Commit) -> Result<bool, Error> {
+        is_ancestor(Git::at(&self.git_dir, "merge-base"), old, new)
+    }
+
+    pub(crate) fn merge_trees(&self, ours: &Commit, theirs: &Commit) -> Result<Merged, Error> {
+        let outcome = Git::at(&self.git_dir, "merge-tree")
+            .args(["--write-tree", "-z", "--name-only", "--no-messages"])
+            .args([ours.hex(), theirs.hex()])
+            .outcome()
+            .doing("merge")?;
+        if !matches!(outcome.code, 0 | 1) {
+            return Err(outcome.failure("merge-tree")).doing("merge");
+        }
+        let mut fields = git::split_nul(&outcome.stdout);
+        let tree = fields.next().and_then(|name| std::str::from_utf8(name).ok()?.parse().ok());
+        match (outcome.code, tree) {
+            (0, Some(tree)) => Ok(Merged::Clean(tree)),
+            (1, Some(_)) => Ok(Merged::Conflict(fields.map(to_path).collect())),
+            _ => Err(git::unreadable("merge-tree")).doing("merge"),
+        }
+    }
+
+    /// Writes a commit object; no branch moves.
+    pub(crate) fn commit_write(
+        &self,
+        tree: &TreeId,
+        parents: &[&Commit],
+        message: &Message,
+        signature: &Signature,
+    ) -> Result<Commit, Error> {
+        let [name, email, date] = signature.parts();
+        let mut git = Git::at(&self.git_dir, "commit-tree")
+            .env("GIT_AUTHOR_NAME", &name)
+            .env("GIT_AUTHOR_EMAIL", &email)
+            .env("GIT_AUTHOR_DATE", &date)
+            .env("GIT_COMMITTER_NAME", &name)
+            .env("GIT_COMMITTER_EMAIL", &email)
+            .env("GIT_COMMITTER_DATE", &date)
+            .stdin(message.text())
+            .args(["-F", "-"]);
+        for parent in parents {
+            git = git.args(["-p", parent.hex()]);
+        }
+        git.arg(tree.hex()).object().doing("write a commit")
+    }
+
+    /// Whether a commit was made under the key `key`.
+    pub(crate) fn commit_has_key(&self, commit: &Commit, key: &str) -> Result<bool, Error> {
+        let raw =
+            Git::at(&self.git_dir, "cat-file").args(["commit", commit.hex()]).run().doing("read a commit")?;
+        Ok(message::carries_key(&raw, key))
+    }
+
+    /// The committer's time, in seconds since 1970.
+    fn commit_time(&self, commit: &Commit) -> Result<i64, Error> {
+        let text = Git::at(&self.git_dir, "log")
+            .args(["-1", "--format=%ct", commit.hex()])
+            .line()
+            .doing("read a commit")?;
+        text.parse().map_err(|_| git::unreadable("log")).doing("read a commit")
+    }
+}
+
+impl Tree {
+    /// Looks at the owner's repository; see [`owner::inspect`].
+    ///
+    /// # Errors
+    /// [`Error::Owner`] with the mend.
+    pub fn inspect(repo: &Path) -> Result<Owner, Error> {
+        owner::inspect(repo).map_err(Error::Owner)
+    }
+}
+
+/// Whether `new` contains `old`, asked with a prepared `git merge-base`.
+pub(crate) fn is_ancestor(git: Git, old: &Commit, new: &Commit) -> Result<bool, Error> {
+    let outcome = git.args(["--is-ancestor", old.hex(), new.hex()]).outcome().doing("compare two commits")?;
+    match outcome.code {
+        0 => Ok(true),
+        1 => Ok(false),
+        _ => Err(outcome.failure("merge-base")).doing("compare two commits"),
+    }
+}
+
+/// The ref of Regie's line of an owner's branch.
+pub(crate) fn line_ref(branch: &str) -> String {
+    format!("refs/heads/lines/{branch}")
+}
+
+/// The ref of a run's branch. Only names that git, shells and file systems all take are accepted.
+pub(crate) fn branch_ref(name: &str) -> Result<String, Error> {
+    let part_ok = |part: &str| {
+        let first_ok = part.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+        first_ok && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    };
+    match name.split_once('/') {
+        Some((role, run)) if part_ok(role) && part_ok(run) && role != "lines" => {
+            Ok(format!("refs/heads/{name}"))
+        }
+        _ => Err(Error::BranchName { name: name.chars().take(100).collect() }),
+    }
+}

@@ -1,0 +1,154 @@
+//! The writable checkout of one branch: plain files, without a git dir inside.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::diff::Diff;
+use crate::error::{Doing as _, DoingAt as _, Error};
+use crate::git::Git;
+use crate::id::{Commit, Treeish as _};
+use crate::message::{Message, Signature};
+use crate::tree::{Tree, branch_ref};
+
+/// The files of one branch, with exactly one writer.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    tree: Tree,
+    branch: String,
+    dir: PathBuf,
+    index: PathBuf,
+}
+
+impl Tree {
+    /// Checks the branch out into `dir`, which must be empty or absent; its index is kept beside
+    /// it, in `<dir>.index`. An existing workspace is opened as it is, an interrupted one completed.
+    ///
+    /// # Errors
+    /// [`Error::Occupied`] when `dir` holds other files.
+    pub fn workspace_create(&self, branch: &str, dir: &Path) -> Result<Workspace, Error> {
+        let head = self.branch_head(branch)?;
+        let workspace = Workspace::new(self, branch, dir)?;
+        let dir = &workspace.dir;
+        if workspace.index.exists() {
+            return workspace.checked();
+        }
+        // The new index is there before the first file: it marks an interrupted checkout as ours.
+        let fresh = beside(dir, ".index.new");
+        fs::create_dir_all(dir).doing_at("create the workspace", dir)?;
+        let mut entries = fs::read_dir(dir).doing_at("look into the workspace", dir)?;
+        if !fresh.exists() && entries.next().is_some() {
+            return Err(Error::Occupied { dir: dir.clone() });
+        }
+        remove_if_there(&beside(dir, ".index.new.lock"))?;
+        workspace.git("read-tree").index(&fresh).arg(head.hex()).run().doing("prepare the workspace")?;
+        workspace
+            .git("checkout-index")
+            .index(&fresh)
+            .args(["-a", "-f", "-u", "-q"])
+            .run()
+            .doing("write the files of the workspace")?;
+        fs::rename(&fresh, &workspace.index).doing_at("finish the workspace", &workspace.index)?;
+        workspace.checked()
+    }
+
+    /// Opens the workspace in `dir` that [`Tree::workspace_create`] made for the branch.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it is not there.
+    pub fn workspace_open(&self, branch: &str, dir: &Path) -> Result<Workspace, Error> {
+        let workspace = Workspace::new(self, branch, dir)?;
+        fs::metadata(&workspace.index).doing_at("open the workspace", &workspace.index)?;
+        workspace.checked()
+    }
+}
+
+impl Workspace {
+    fn new(tree: &Tree, branch: &str, dir: &Path) -> Result<Self, Error> {
+        branch_ref(branch)?;
+        let dir = std::path::absolute(dir).doing_at("find the workspace", dir)?;
+        let index = beside(&dir, ".index");
+        Ok(Self { tree: tree.clone(), branch: branch.to_owned(), dir, index })
+    }
+
+    /// Refuses a workspace whose top is no directory, or a link to one.
+    pub(crate) fn checked(self) -> Result<Self, Error> {
+        let top = fs::symlink_metadata(&self.dir).doing_at("open the workspace", &self.dir)?;
+        if top.is_dir() {
+            return Ok(self);
+        }
+        Err(io::Error::from(io::ErrorKind::NotADirectory)).doing_at("open the workspace", &self.dir)
+    }
+
+    /// The branch that is checked out.
+    pub fn branch(&self) -> &str {
+        &self.branch
+    }
+
+    /// The top directory of the files.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The tree that the workspace belongs to.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    pub(crate) fn index_path(&self) -> &Path {
+        &self.index
+    }
+
+    /// Commits the files as they are on the branch; `None` when they equal its head.
+    ///
+    /// A message with the trailer `Regie-Key` is committed once: when the head of the branch
+    /// carries that key already, it is the answer.
+    ///
+    /// # Errors
+    /// When the files cannot be recorded or the branch moved in between.
+    pub fn commit(&self, message: &Message, signature: &Signature) -> Result<Option<Commit>, Error> {
+        let head = self.tree.branch_head(&self.branch)?;
+        if let Some(key) = message.key()
+            && self.tree.commit_has_key(&head, key)?
+        {
+            return Ok(Some(head));
+        }
+        let tree = self.snapshot()?.tree;
+        if tree == self.tree.tree_of(&head)? {
+            return Ok(None);
+        }
+        let commit = self.tree.commit_write(&tree, &[&head], message, signature)?;
+        self.tree.ref_move(&branch_ref(&self.branch)?, &commit, Some(&head))?;
+        Ok(Some(commit))
+    }
+
+    /// Compares the files as they are with the commit `from`.
+    ///
+    /// # Errors
+    /// When the files cannot be recorded.
+    pub fn diff(&self, from: &Commit) -> Result<Diff, Error> {
+        self.tree.diff(from, &self.snapshot()?.tree)
+    }
+
+    /// The command `name` over the files and the index of the workspace.
+    pub(crate) fn git(&self, name: &'static str) -> Git {
+        Git::at(self.tree.git_dir(), name).work_tree(&self.dir).index(&self.index)
+    }
+}
+
+/// The path beside `dir` whose name has `suffix` more.
+fn beside(dir: &Path, suffix: &str) -> PathBuf {
+    let mut name = dir.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Removes what a run that was killed has left behind.
+pub(crate) fn remove_if_there(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).doing_at("remove a left-over", path)
+        }
+        _ => Ok(()),
+    }
+}
