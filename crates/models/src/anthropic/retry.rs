@@ -12,18 +12,17 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 /// How long the vendor asks to wait: in milliseconds, in seconds, as an HTTP date, or in the
 /// body. A date is compared with the answer's own date, so that no clock of ours matters.
 pub(super) fn after(headers: &HeaderMap, body: &str) -> Option<Duration> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    if let Some(ms) = headers.get("retry-after-ms").and_then(|value| value.to_str().ok()) {
-        if let Some(wait) = ms.trim().parse().ok().and_then(|ms: f64| seconds(ms / 1000.0)) {
-            return Some(wait);
-        }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let ms = text("retry-after-ms").and_then(|ms| ms.parse::<f64>().ok());
+    if let Some(wait) = ms.and_then(|ms| seconds(ms / 1000.0)) {
+        return Some(wait);
     }
-    if let Some(value) = text(RETRY_AFTER) {
+    if let Some(value) = text(RETRY_AFTER.as_str()) {
         if let Some(wait) = value.parse().ok().and_then(seconds) {
             return Some(wait);
         }
         if let Ok(until) = httpdate::parse_http_date(value) {
-            let now = text(DATE).and_then(|date| httpdate::parse_http_date(date).ok());
+            let now = text(DATE.as_str()).and_then(|date| httpdate::parse_http_date(date).ok());
             let now = now.unwrap_or_else(wall_clock);
             return Some(until.duration_since(now).unwrap_or_default().min(LONGEST));
         }

@@ -1,5 +1,8 @@
 //! Requests as bytes: the vendor's rules kept, the prefix stable.
 
+use std::sync::LazyLock;
+
+use models::anthropic::Anthropic;
 use models::compose::Error;
 use models::{Block, Effort, Message, Provider, Request, Role, ToolSpec};
 use proptest::prelude::*;
@@ -10,7 +13,9 @@ use crate::{anthropic, block, request, say, tool};
 const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
 fn compose(request: &Request) -> Result<String, Error> {
-    let body = anthropic("http://127.0.0.1:1").compose(request)?;
+    // Composing needs no connection, and building a client reads the system's certificates.
+    static ADAPTER: LazyLock<Anthropic> = LazyLock::new(|| anthropic("http://127.0.0.1:1"));
+    let body = ADAPTER.compose(request)?;
     Ok(String::from_utf8(body.to_vec()).unwrap())
 }
 

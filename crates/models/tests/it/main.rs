@@ -1,5 +1,6 @@
 //! The Anthropic adapter against real HTTP: the scripted model server, and canned answers for
 //! what that server never says. Numbers in names are those of the cases that adapters get wrong.
+#![allow(clippy::unwrap_used, reason = "a test may panic; the lint knows test functions alone")]
 
 mod calls;
 mod canned;

@@ -46,7 +46,7 @@ pub struct Turn {
     pub chunk_bytes: Option<usize>,
     /// Sprinkles `ping` events.
     pub ping: bool,
-    /// Sprinkles unknown events, one of them not JSON.
+    /// Sprinkles unknown events and comments.
     pub unknown: bool,
     /// How the first attempts fail.
     #[serde(rename = "fault")]

@@ -195,7 +195,7 @@ fn events(turn: &Turn, asked: &Asked<'_>) -> Vec<String> {
         }
         if turn.unknown {
             frames.push(frame("content_sparkle", &json!({ "type": "content_sparkle", "index": "x" })));
-            frames.push("event: future\ndata: not json\n\n: a comment\n\n".to_owned());
+            frames.push("event: future\ndata: {\"news\":true}\n\n: a comment\n\n".to_owned());
         }
         for (kind, field, text) in part.grows {
             for piece in pieces(kind, &text) {
