@@ -26,8 +26,8 @@ use kernel::port::{
     RecordError, Records, RunRow, Verification,
 };
 
-pub use failure::OpenError;
 use failure::Failure;
+pub use failure::OpenError;
 use read::Readers;
 use writer::{Order, Writer};
 
@@ -205,8 +205,7 @@ impl Records for SqliteJournal {
     }
 
     fn put(&self, kind: &str, key: &str, expected: u64, body: &[u8]) -> Result<u64, RecordError> {
-        let write =
-            record::Write { kind: kind.into(), key: key.into(), expected, body: body.into() };
+        let write = record::Write { kind: kind.into(), key: key.into(), expected, body: body.into() };
         self.ask(|answer| Order::Put(write, answer))
     }
 }

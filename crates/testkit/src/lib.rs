@@ -2,3 +2,4 @@
 #![forbid(unsafe_code)]
 
 pub mod script;
+pub mod suite;

@@ -103,7 +103,8 @@ fn check(
     {
         return Ok(Some(AppendError::LeaseMoved(lease)));
     }
-    Ok((!follows(*run, expect.head, events)).then(|| refusal(*run, "was handed events that do not follow its head")))
+    Ok((!follows(*run, expect.head, events))
+        .then(|| refusal(*run, "was handed events that do not follow its head")))
 }
 
 fn lease_epoch(connection: &Connection, lease: LeaseId) -> Result<Option<u64>, Failure> {

@@ -58,12 +58,7 @@ pub(super) fn take(connection: &Connection, wanted: &Wanted) -> Result<Result<Cl
     let fence = row.fence.saturating_add(1);
     connection
         .prepare_cached("UPDATE runs SET fence = ?2, holder = ?3, claim_expires_at = ?4 WHERE run = ?1")?
-        .execute(params![
-            run.as_bytes(),
-            int(fence),
-            wanted.holder,
-            int(wanted.now.plus(wanted.ttl).0)
-        ])?;
+        .execute(params![run.as_bytes(), int(fence), wanted.holder, int(wanted.now.plus(wanted.ttl).0)])?;
     Ok(Ok(Claim { run, fence, head: row.head }))
 }
 
@@ -88,9 +83,7 @@ pub(super) fn renew(
 /// Gives a claim back, if it is still its holder's.
 pub(super) fn release(connection: &Connection, claim: &Claim) -> Result<Result<(), ClaimError>, Failure> {
     connection
-        .prepare_cached(
-            "UPDATE runs SET holder = NULL, claim_expires_at = 0 WHERE run = ?1 AND fence = ?2",
-        )?
+        .prepare_cached("UPDATE runs SET holder = NULL, claim_expires_at = 0 WHERE run = ?1 AND fence = ?2")?
         .execute(params![claim.run.as_bytes(), int(claim.fence)])?;
     Ok(Ok(()))
 }

@@ -78,7 +78,11 @@ pub(super) fn history(
     Ok(events)
 }
 
-pub(super) fn stream(connection: &Connection, after: u64, rows: usize) -> Result<Vec<Recorded>, JournalError> {
+pub(super) fn stream(
+    connection: &Connection,
+    after: u64,
+    rows: usize,
+) -> Result<Vec<Recorded>, JournalError> {
     let sql = format!("{EVENT} WHERE e.position > ?1 ORDER BY e.position LIMIT ?2");
     events(connection, &sql, params![int(after), limit(rows)])
 }
@@ -119,7 +123,11 @@ fn recorded(raw: Raw) -> Result<Recorded, JournalError> {
 const RUN: &str = "SELECT run, status, end, started_at, updated_at, head_seq, head_hash, fence,
     nanodollars, tokens, unpriced, turns, open_gates FROM runs";
 
-pub(super) fn runs(connection: &Connection, only_open: bool, rows: usize) -> Result<Vec<RunRow>, JournalError> {
+pub(super) fn runs(
+    connection: &Connection,
+    only_open: bool,
+    rows: usize,
+) -> Result<Vec<RunRow>, JournalError> {
     let filter = if only_open { "WHERE status < 2" } else { "" };
     let sql = format!("{RUN} {filter} ORDER BY started_at DESC, run DESC LIMIT ?1");
     let mut statement = connection.prepare_cached(&sql).map_err(storage)?;

@@ -116,9 +116,8 @@ pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), Op
     let known = u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX);
     let found: u32 = pragma(connection, "user_version").map_err(storage)?;
     let owner: i32 = pragma(connection, "application_id").map_err(storage)?;
-    let tables: u32 = connection
-        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-        .map_err(storage)?;
+    let tables: u32 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(storage)?;
     if owner != APPLICATION_ID && (owner != 0 || tables > 0) {
         return Err(OpenError::Foreign { path: path.into() });
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 
+use domain::Timestamp;
 use kernel::fault::{self, Point};
 use kernel::port::{Append, AppendError, Appended, Claim, ClaimError, RecordError};
-use domain::Timestamp;
 use rusqlite::Connection;
 
 use super::failure::Failure;
@@ -27,11 +27,13 @@ pub(super) enum Order {
     Put(record::Write, Answer<u64, RecordError>),
 }
 
+type Done<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
+
 /// Takes the result of an order, exactly once: also when the order is dropped unanswered.
-pub(super) struct Answer<T, E: From<Failure>>(Option<Box<dyn FnOnce(Result<T, E>) + Send>>);
+pub(super) struct Answer<T, E: From<Failure>>(Option<Done<T, E>>);
 
 impl<T: Send + 'static, E: From<Failure> + Send + 'static> Answer<T, E> {
-    pub(super) fn new(done: Box<dyn FnOnce(Result<T, E>) + Send>) -> Self {
+    pub(super) fn new(done: Done<T, E>) -> Self {
         Self(Some(done))
     }
 

@@ -1,0 +1,117 @@
+//! Opening: what is refused, and what is left behind.
+
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+
+use journal::{OpenError, SqliteJournal};
+use kernel::port::{Journal, Records};
+use rusqlite::Connection;
+use tempfile::TempDir;
+use testkit::suite::history::Chain;
+
+fn home() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("regie.db");
+    (folder, path)
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    let (_folder, path) = home();
+    drop(SqliteJournal::open(&path).unwrap());
+    let raw = Connection::open(&path).unwrap();
+    raw.pragma_update(None, "user_version", 99).unwrap();
+    drop(raw);
+    let error = SqliteJournal::open(&path).unwrap_err();
+    assert!(matches!(error, OpenError::Newer { found: 99, known: 1, .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("upgrade Regie") && text.contains("regie.db"), "{text}");
+    let raw = Connection::open(&path).unwrap();
+    let version: u32 = raw.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 99);
+}
+
+#[test]
+fn a_foreign_database_is_refused_and_left_alone() {
+    let (_folder, path) = home();
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch("CREATE TABLE theirs (a)").unwrap();
+    drop(raw);
+    let error = SqliteJournal::open(&path).unwrap_err();
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error:?}");
+    let raw = Connection::open(&path).unwrap();
+    let tables: u32 = raw.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
+    assert_eq!(tables, 1);
+}
+
+#[test]
+fn what_is_no_database_or_has_no_folder_is_refused() {
+    let (folder, path) = home();
+    std::fs::write(&path, b"not a database, but long enough to be read as the head of one".repeat(9))
+        .unwrap();
+    assert!(matches!(SqliteJournal::open(&path), Err(OpenError::Storage { .. })));
+    let nowhere = folder.path().join("no/such/folder/regie.db");
+    assert!(matches!(SqliteJournal::open(nowhere), Err(OpenError::Storage { .. })));
+}
+
+#[test]
+fn dropping_writes_what_is_queued() {
+    let (_folder, path) = home();
+    let journal = SqliteJournal::open(&path).unwrap();
+    let mut chain = Chain::new(1);
+    journal.create(chain.start()).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    for _ in 0..1_500 {
+        let sender = sender.clone();
+        journal.append(chain.step(b"queued"), Box::new(move |result| drop(sender.send(result))));
+    }
+    drop((journal, sender));
+    assert_eq!(receiver.iter().filter(Result::is_ok).count(), 1_500);
+    assert_eq!(SqliteJournal::open(&path).unwrap().position(), 1 + 1_500 * 3);
+}
+
+#[test]
+fn the_last_owner_may_be_a_callback_and_a_callback_may_panic() {
+    let (_folder, path) = home();
+    let journal = Arc::new(SqliteJournal::open(&path).unwrap());
+    let mut chain = Chain::new(1);
+    journal.create(chain.start()).unwrap();
+    journal.append(chain.step(b"panics"), Box::new(|_| panic!("a defect of the caller")));
+    journal.put("project", "a", 0, b"the writer goes on").unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let owner = Arc::clone(&journal);
+    let (open, opened) = mpsc::channel::<()>();
+    let last = chain.step(b"last");
+    journal.append(
+        last,
+        Box::new(move |result| {
+            // Not before the test has given up its own share.
+            let _ = opened.recv();
+            drop(owner);
+            drop(sender.send(result));
+        }),
+    );
+    drop(journal);
+    open.send(()).unwrap();
+    assert!(receiver.recv().unwrap().is_ok());
+}
+
+/// Decision, intention and result of a step with what they weigh in indexes.
+#[test]
+fn a_step_takes_at_most_900_bytes() {
+    let (_folder, path) = home();
+    let journal = SqliteJournal::open(&path).unwrap();
+    let mut chains = (0..20).map(Chain::new).collect::<Vec<_>>();
+    for chain in &mut chains {
+        journal.create(chain.start()).unwrap();
+    }
+    for _ in 0..200 {
+        for chain in &mut chains {
+            journal.append(chain.step(b""), Box::new(|result| assert!(result.is_ok())));
+        }
+    }
+    drop(journal);
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    let per_step = bytes / (20 * 200);
+    assert!(per_step <= 900, "{per_step} bytes a step");
+}
