@@ -1,4 +1,26 @@
 //! Repository chores.
+//!
+//! `cargo xtask layers` prints the floors and fails when a crate imports one that it must not.
 #![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
-fn main() {}
+mod layers;
+mod sources;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let task = std::env::args().nth(1).unwrap_or_default();
+    let done = match task.as_str() {
+        "layers" => layers::check(),
+        "sources" => sources::check(),
+        _ => Err(anyhow::anyhow!("usage: cargo xtask layers | sources")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

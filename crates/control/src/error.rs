@@ -65,3 +65,62 @@ impl Error {
         }
     }
 }
+
+impl From<kernel::port::JournalError> for Error {
+    fn from(error: kernel::port::JournalError) -> Self {
+        use kernel::port::JournalError::{Damaged, NoSuchRun, Storage};
+        let detail = error.to_string();
+        match error {
+            NoSuchRun(_) => Self::new(Kind::NotFound, "run.not_found", detail),
+            Storage(_) => {
+                Self::new(Kind::Unavailable, "journal.unreadable", detail).hint("see `regie doctor`")
+            }
+            Damaged { .. } => {
+                Self::new(Kind::Internal, "journal.damaged", detail).hint("see `regie audit verify`")
+            }
+        }
+    }
+}
+
+impl From<kernel::host::Error> for Error {
+    fn from(error: kernel::host::Error) -> Self {
+        use kernel::host::Error as Host;
+        let detail = error.to_string();
+        match error {
+            Host::Refused(_) => Self::new(Kind::Conflict, "run.refused", detail),
+            Host::Claim(_) => Self::new(Kind::Conflict, "run.claimed", detail),
+            Host::Journal(error) => error.into(),
+            Host::Driver(_) => Self::new(Kind::Unavailable, "run.undrivable", detail),
+            Host::NotRecorded => Self::new(Kind::Unavailable, "run.not_recorded", detail),
+        }
+    }
+}
+
+impl From<kernel::port::RecordError> for Error {
+    fn from(error: kernel::port::RecordError) -> Self {
+        Self::new(Kind::Unavailable, "records.failed", error.to_string()).hint("see `regie doctor`")
+    }
+}
+
+impl From<kernel::port::ArtifactError> for Error {
+    fn from(error: kernel::port::ArtifactError) -> Self {
+        let detail = crate::view::with_causes(&error);
+        match error {
+            kernel::port::ArtifactError::Missing(_) => {
+                Self::new(Kind::NotFound, "artifact.not_found", detail)
+            }
+            _ => Self::new(Kind::Unavailable, "artifact.failed", detail).hint("see `regie doctor`"),
+        }
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        let detail = crate::view::with_causes(&error);
+        match error {
+            store::Error::Owner(_) => Self::new(Kind::Invalid, "project.unusable", detail),
+            store::Error::Diverged { .. } => Self::new(Kind::Conflict, "project.diverged", detail),
+            _ => Self::new(Kind::Unavailable, "store.failed", detail),
+        }
+    }
+}

@@ -4,9 +4,33 @@
 //! |---|---|
 //! | [`api`] | the requests and views of `/api/v1`, shared by server and clients |
 //! | [`error`] | why a use case failed: stable code, status, mend |
+//! | [`missions`] | starting a mission: import, branch, workspace, lease, first event |
+//! | [`runs`] | looking at runs; stop, cancel, resume |
+//! | [`gates`] | what waits for the owner, and the answers |
+//! | [`audit`] | verification of the chains |
+//! | [`executor`] | who executes which step: the vendor, the host, the jail |
+//! | [`workspaces`] | the kernel's workspace port over the store |
+//! | [`drivers`] | the driver of a run, from its artifacts |
+//! | [`vendors`] | vendors' keys, in memory only |
+//! | [`layout`] | where things lie under the home |
+//! | [`view`] | from what is on record to what is shown |
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod audit;
+pub mod drivers;
 pub mod error;
+pub mod executor;
+pub mod gates;
+pub mod layout;
+pub mod missions;
+pub mod runs;
+pub mod vendors;
+pub mod view;
+pub mod workspaces;
 
+mod control;
+
+pub use control::{Control, Parts, deltas};
 pub use error::Error;
+pub use layout::Layout;

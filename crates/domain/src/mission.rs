@@ -45,4 +45,7 @@ pub struct Mission {
     pub tools: Digest,
     /// Whether the owner approved in advance the merge of a proposal whose criteria pass (`--yes`).
     pub approve_merge: bool,
+    /// Whether steps may run where the operating system cannot jail them, with a warning.
+    #[serde(default)]
+    pub allow_unjailed: bool,
 }

@@ -1,0 +1,53 @@
+//! The driver of a run, from the artifacts that its first event names: a resumed run gets the same
+//! words and tools, whatever a newer Regie would say.
+
+use std::sync::Arc;
+
+use domain::{Digest, Fact, Mission, Recorded};
+use engine::config::Compose;
+use engine::{Config, Native, Toolbox};
+use kernel::Driver;
+use kernel::host::Drivers;
+use kernel::port::{Artifacts, Refused};
+use models::catalogue;
+
+use crate::view;
+
+/// Makes native drivers.
+pub struct NativeDrivers {
+    artifacts: Arc<dyn Artifacts>,
+    compose: Compose,
+}
+
+impl NativeDrivers {
+    /// Drivers whose requests are composed by `compose`.
+    pub fn new(artifacts: Arc<dyn Artifacts>, compose: Compose) -> Self {
+        Self { artifacts, compose }
+    }
+
+    fn artifact(&self, digest: Digest) -> Result<Vec<u8>, Refused> {
+        self.artifacts.get(digest).map_err(|error| refused(view::with_causes(&error)))
+    }
+}
+
+impl Drivers for NativeDrivers {
+    fn driver(&self, started: &Recorded) -> Result<Box<dyn Driver>, Refused> {
+        let Fact::RunStarted(fact) = &started.header.fact else {
+            return Err(refused("the run's first event does not start it".into()));
+        };
+        let payload = started.payload.as_ref().map(|payload| payload.0.as_slice()).unwrap_or_default();
+        let mission: Mission = serde_json::from_slice(payload)
+            .map_err(|_| refused("the run's mission was forgotten or cannot be read".into()))?;
+        let system = String::from_utf8(self.artifact(fact.system)?)
+            .map_err(|_| refused("the run's system prompt is no text".into()))?;
+        let toolbox = Toolbox::from_bytes(&self.artifact(fact.tools)?)
+            .map_err(|error| refused(view::with_causes(&error)))?;
+        let mut config = Config::new(system, toolbox, Arc::clone(&self.compose));
+        config.price = catalogue::price(&mission.model);
+        Ok(Box::new(Native::new(Arc::new(config))))
+    }
+}
+
+fn refused(hint: String) -> Refused {
+    Refused { code: "run.undrivable".into(), hint }
+}

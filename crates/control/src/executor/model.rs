@@ -1,0 +1,142 @@
+//! Model calls: executed by the daemon, streamed to whoever watches, recorded whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{Amount, Outcome, Payload};
+use engine::ModelFailure;
+use kernel::fault::{Point, point};
+use kernel::machine::Input;
+use kernel::port::{Clock, Executor, Finished, Inbox, Probe, Refused, Work};
+use models::{Delta, Provider, Response, catalogue};
+use tokio::sync::broadcast;
+
+use super::inflight::Inflight;
+use crate::api;
+use crate::vendors::Vendors;
+
+/// Executes model calls.
+pub struct ModelExecutor {
+    vendors: Arc<Vendors>,
+    clock: Arc<dyn Clock>,
+    deltas: broadcast::Sender<api::Delta>,
+    inflight: Inflight,
+}
+
+impl ModelExecutor {
+    /// Calls the vendors of the runs, and sends what arrives to `deltas`.
+    pub fn new(vendors: Arc<Vendors>, clock: Arc<dyn Clock>, deltas: broadcast::Sender<api::Delta>) -> Self {
+        Self { vendors, clock, deltas, inflight: Inflight::default() }
+    }
+}
+
+impl Executor for ModelExecutor {
+    fn start(&self, work: Work, inbox: Arc<dyn Inbox>) {
+        let Some(provider) = self.vendors.provider(work.run) else {
+            let hint = format!(
+                "the daemon holds no vendor key for run {}; set ANTHROPIC_API_KEY and `regie resume {}`",
+                work.run, work.run
+            );
+            let refused = Refused { code: "model.key_missing".into(), hint };
+            inbox.send(Input::Refused(work.step, work.attempt, refused));
+            return;
+        };
+        let (clock, deltas) = (Arc::clone(&self.clock), self.deltas.clone());
+        let call = call(provider, clock, deltas, work.clone());
+        self.inflight.spawn(&work, inbox, call);
+    }
+
+    fn status(&self, work: Work, inbox: Arc<dyn Inbox>) {
+        self.inflight.status(&work, &*inbox);
+    }
+
+    fn probe(&self, work: Work, inbox: Arc<dyn Inbox>) {
+        inbox.send(Input::Probed(work.step, Probe::Unknown));
+    }
+
+    fn kill(&self, work: Work, inbox: Arc<dyn Inbox>) {
+        self.inflight.abort(&work);
+        inbox.send(Input::Killed(work.step));
+    }
+}
+
+async fn call(
+    provider: Arc<dyn Provider>,
+    clock: Arc<dyn Clock>,
+    deltas: broadcast::Sender<api::Delta>,
+    work: Work,
+) -> Input {
+    let mut publish = |delta: Delta| {
+        // Nobody watching is not an error.
+        let _ = deltas.send(delta_view(&work, delta));
+    };
+    let timeout = Duration::from_millis(work.timeout);
+    let called = tokio::time::timeout(timeout, provider.call(work.request.clone(), &mut publish)).await;
+    point(Point::AfterEffect);
+    let finished = match called {
+        Err(_) => failed(Outcome::TimedOut, &timed_out(&work)),
+        Ok(Ok(response)) => succeeded(&response),
+        Ok(Err(error)) => match ModelFailure::refusal(&error) {
+            Some(refused) => return Input::Refused(work.step, work.attempt, refused),
+            None => failed(Outcome::Failed, &ModelFailure::new(&error, clock.now())),
+        },
+    };
+    Input::Finished(work.step, work.attempt, finished)
+}
+
+fn succeeded(response: &Response) -> Finished {
+    let usage = response.usage.plus(response.lost);
+    let cost = catalogue::cost(&usage, catalogue::price(&response.asked).as_ref());
+    let spent = Amount {
+        tokens: usage.total_input().saturating_add(usage.output),
+        nanodollars: cost.unwrap_or(0),
+        unpriced: u64::from(cost.is_none()),
+        turns: 1,
+        ..Amount::CALL
+    };
+    match serde_json::to_vec(response) {
+        Ok(bytes) => {
+            Finished { outcome: Outcome::Succeeded, spent, payload: Payload(bytes), artifacts: Vec::new() }
+        }
+        Err(error) => Finished {
+            spent,
+            ..failed(
+                Outcome::Failed,
+                &ModelFailure {
+                    code: "model.unrecordable".into(),
+                    message: format!("the answer cannot be recorded: {error}"),
+                    hint: String::new(),
+                    retry_at: None,
+                    retryable: false,
+                },
+            )
+        },
+    }
+}
+
+fn failed(outcome: Outcome, failure: &ModelFailure) -> Finished {
+    let payload = Payload(serde_json::to_vec(failure).unwrap_or_default());
+    Finished { outcome, spent: Amount::CALL, payload, artifacts: Vec::new() }
+}
+
+fn timed_out(work: &Work) -> ModelFailure {
+    ModelFailure {
+        code: "model.timed_out".into(),
+        message: format!("the model gave no whole answer within {} s", work.timeout / 1000),
+        hint: "try again later".into(),
+        retry_at: None,
+        retryable: true,
+    }
+}
+
+fn delta_view(work: &Work, delta: Delta) -> api::Delta {
+    let (kind, text) = match delta {
+        Delta::Text(text) => ("text", text),
+        Delta::Thinking(text) => ("thinking", text),
+        Delta::ToolUse { name } => ("tool", name),
+        Delta::Retrying { attempt, wait, why } => {
+            ("retry", format!("attempt {attempt} failed: {why}; again in {:.1} s", wait.as_secs_f64()))
+        }
+    };
+    api::Delta { run: work.run.to_string(), step: work.step.0, kind: kind.into(), text }
+}

@@ -1,0 +1,143 @@
+//! What waits for the owner, and the answers.
+
+use domain::gate::{Answer, Question};
+use domain::{Digest, Fact, GateId, Recorded};
+use engine::host::MergeRequest;
+use kernel::machine::Order;
+use kernel::port::{GateRow, Journal};
+
+use crate::api::{self, AnswerGate};
+use crate::error::{Error, Kind};
+use crate::missions::OWNER;
+use crate::runs::Charter;
+use crate::{Control, view};
+
+impl Control {
+    /// Gates, oldest first.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn gate_list(&self, only_open: bool) -> Result<Vec<api::Gate>, Error> {
+        let journal = self.journal();
+        self.blocking(move || journal.gates(only_open)?.iter().map(|row| gate_view(&*journal, row)).collect())
+            .await
+    }
+
+    /// One gate, by its id or the end of it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn gate_fetch(&self, name: &str) -> Result<api::Gate, Error> {
+        let (journal, name) = (self.journal(), name.to_lowercase());
+        self.blocking(move || gate_view(&*journal, &gate_row(&*journal, &name)?)).await
+    }
+
+    /// Answers a gate, and returns when the answer is on record.
+    ///
+    /// # Errors
+    /// When there is no such gate, it was answered, it has expired, or it asks about another action.
+    pub async fn gate_answer(&self, name: &str, request: AnswerGate) -> Result<api::Gate, Error> {
+        let answer = match request.answer.as_str() {
+            "approve" => Answer::Approved,
+            "refuse" => Answer::Refused,
+            "was_done" => Answer::WasDone,
+            "repeat" => Answer::Repeat,
+            other => {
+                return Err(Error::new(Kind::Invalid, "gate.answer", format!("`{other}` is no answer"))
+                    .hint("answer with approve, refuse, was_done or repeat"));
+            }
+        };
+        let action: Digest = request.action.parse().map_err(|error: domain::digest::ParseError| {
+            Error::new(Kind::Invalid, "gate.action", error.to_string())
+                .hint("send the `action` of the gate as it was shown")
+        })?;
+        let (journal, wanted) = (self.journal(), name.to_lowercase());
+        let row = self.blocking(move || gate_row(&*journal, &wanted)).await?;
+        self.vendors.renew(row.run, &request.vendor)?;
+        let order = Order::Answer { gate: row.gate, action: Some(action), answer, by: OWNER.into() };
+        self.host.order(row.run, order).await?;
+        self.gate_fetch(&row.gate.to_string()).await
+    }
+}
+
+fn gate_row(journal: &dyn Journal, name: &str) -> Result<GateRow, Error> {
+    let exact: Option<GateId> = name.parse().ok();
+    let part = name.strip_prefix("gate_").unwrap_or(name);
+    let rows = journal.gates(false)?;
+    let matches = |row: &&GateRow| match exact {
+        Some(gate) => row.gate == gate,
+        None => !part.is_empty() && row.gate.to_string().ends_with(part),
+    };
+    let mut found = rows.iter().filter(matches);
+    match (found.next(), found.next()) {
+        (Some(row), None) => Ok(row.clone()),
+        (None, _) => Err(Error::new(Kind::NotFound, "gate.not_found", format!("there is no gate `{name}`"))
+            .hint("`regie gate list` shows what waits")),
+        _ => Err(Error::new(Kind::Invalid, "gate.ambiguous", format!("`{name}` means more than one gate"))
+            .hint("give more characters of the id")),
+    }
+}
+
+fn event(journal: &dyn Journal, row: &GateRow, seq: u64) -> Result<Option<Recorded>, Error> {
+    Ok(journal.history(row.run, seq.saturating_sub(1), 1)?.into_iter().next())
+}
+
+/// A gate as it is shown: the exact action, why it is asked, and what it would change.
+fn gate_view(journal: &dyn Journal, row: &GateRow) -> Result<api::Gate, Error> {
+    let damaged = || Error::new(Kind::Internal, "gate.damaged", format!("gate {} cannot be read", row.gate));
+    let charter = Charter::read(journal, row.run)?;
+    let opened = event(journal, row, row.opened_seq)?.ok_or_else(damaged)?;
+    let Fact::GateOpened { subject, question, action, decision, .. } = opened.header.fact else {
+        return Err(damaged());
+    };
+    let history = journal.history(row.run, 0, usize::MAX)?;
+    let planned = history.iter().find_map(|event| match &event.header.fact {
+        Fact::StepPlanned(planned) if planned.step == subject => Some((planned, event.payload.as_ref())),
+        _ => None,
+    });
+    let (planned, payload) = planned.ok_or_else(damaged)?;
+    let (answer, by) = match row.answered_seq {
+        Some(seq) => match event(journal, row, seq)?.map(|event| event.header.fact) {
+            Some(Fact::GateAnswered { answer, by, .. }) => (Some(view::name(answer)), Some(by)),
+            _ => (None, None),
+        },
+        None => (None, None),
+    };
+    let proposal: Option<MergeRequest> = (planned.tool == engine::host::MERGE)
+        .then(|| payload.and_then(|payload| serde_json::from_slice(&payload.0).ok()))
+        .flatten();
+    let title = match (question, &proposal) {
+        (Question::WasItDone, _) => {
+            format!("A crash left it open whether `{}` was done. Was it?", planned.tool)
+        }
+        (Question::Approve, Some(proposal)) => format!("Merge this proposal into {}?", proposal.line),
+        (Question::Approve, None) => format!("Let the agent use `{}`?", planned.tool),
+    };
+    let (files, checks) = proposal.map_or((Vec::new(), Vec::new()), |proposal| {
+        let mut checks: Vec<_> = proposal.checks;
+        if checks.is_empty() {
+            checks.push(proposal.checked);
+        }
+        (proposal.files.iter().map(view::proposed_file).collect(), checks)
+    });
+    Ok(api::Gate {
+        gate: row.gate.to_string(),
+        run: row.run.to_string(),
+        goal: charter.mission.goal,
+        step: subject.0,
+        question: view::name(question),
+        title,
+        reason: decision.map(|decision| decision.rule),
+        effect: view::name(planned.effect),
+        risk: view::name(planned.risk),
+        tool: planned.tool.clone(),
+        request: payload.map_or(serde_json::Value::Null, view::content),
+        action: action.to_string(),
+        files,
+        checks,
+        opened_at: row.opened_at.0,
+        expires_at: row.expires_at.0,
+        answer,
+        by,
+    })
+}

@@ -1,0 +1,328 @@
+//! Starting a mission: import the owner's branch, make the run's branch, workspace and lease, and
+//! write its first event. Until that event is durable nothing of it counts; what was prepared is
+//! taken away again when a later part fails.
+
+use std::path::{Path, PathBuf};
+
+use domain::budget::Caps;
+use domain::event::{self, Event, Head};
+use domain::fact::RunStarted;
+use domain::mission::Criterion;
+use domain::{
+    Digest, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source, Timestamp,
+};
+use kernel::port::{Append, Expect, RecordError};
+use models::catalogue;
+use sandbox::Status as JailStatus;
+use serde::{Deserialize, Serialize};
+use store::{Owner, Tree, Treeish as _};
+
+use crate::api::{CapsWanted, StartMission, Started};
+use crate::error::{Error, Kind};
+use crate::{Control, view};
+
+/// The role of the built-in coding agent.
+const ROLE: &str = "coder";
+/// The accountable human of a one-owner installation.
+pub(crate) const OWNER: &str = "human:owner";
+/// The driver and the version of its view.
+const DRIVER: &str = "native/1";
+/// The record kind of a project.
+const PROJECT: &str = "project";
+/// How long a run's lease holds, in milliseconds.
+const LEASE_TIME: u64 = 30 * 24 * 60 * 60 * 1000;
+/// The most bytes of instruction files that are placed into the system prompt.
+const INSTRUCTIONS_LIMIT: u64 = 32 * 1024;
+/// How many left-out files a warning names.
+const NAMED: usize = 5;
+
+/// What is on record of a project.
+#[derive(Debug, Serialize, Deserialize)]
+struct Project {
+    id: ProjectId,
+    root: PathBuf,
+}
+
+/// What is prepared before the first event.
+struct Prepared {
+    owner: Owner,
+    project: ProjectId,
+    tree: Tree,
+    base: String,
+    workspace: PathBuf,
+    system: Digest,
+    tools: Digest,
+}
+
+impl Control {
+    /// Starts a mission and its root run.
+    ///
+    /// # Errors
+    /// What is wrong with the request, the repository or the installation; nothing has begun then.
+    pub async fn mission_start(&self, request: StartMission) -> Result<Started, Error> {
+        let goal = request.goal.trim().to_owned();
+        if goal.is_empty() {
+            return Err(Error::new(Kind::Invalid, "mission.no_goal", "the goal is empty")
+                .hint("say what should be done: regie run \"Make the failing test pass\""));
+        }
+        let caps = caps(&request.caps)?;
+        let mut warnings = self.jail_warning(request.allow_unjailed)?;
+        let provider = self.vendors.connect(&request.vendor)?;
+        let model = request.model.clone().unwrap_or_else(|| catalogue::DEFAULT_MODEL.into());
+        if catalogue::price(&model).is_none() {
+            warnings.push(format!(
+                "the price of `{model}` is unknown: the cap in dollars cannot hold, the one in tokens does"
+            ));
+        }
+        let now = self.clock().now();
+        let (run, mission, lease) =
+            (RunId::new(now.0, self.random()), MissionId::new(now.0, self.random()), self.lease_id(now));
+        let branch = format!("{ROLE}/{run}");
+        let prepared = self.prepare(&request.project, run, &branch).await?;
+        warnings.extend(left_out(&prepared.owner));
+
+        let mission = Mission {
+            id: mission,
+            goal,
+            project: prepared.project,
+            repository: prepared.owner.root.display().to_string(),
+            line: prepared.owner.branch.clone(),
+            base: prepared.base.clone(),
+            done: request
+                .done
+                .iter()
+                .map(|command| Criterion::Command { command: command.clone() })
+                .collect(),
+            caps,
+            model: model.clone(),
+            system: prepared.system,
+            tools: prepared.tools,
+            approve_merge: request.approve_merge,
+            allow_unjailed: request.allow_unjailed,
+        };
+        let position = self.ports.journal.position();
+        let begun = self.begin(run, lease, &branch, &mission, now).await;
+        if let Err(error) = begun {
+            take_away(&prepared);
+            return Err(error);
+        }
+        self.host.ring();
+        self.vendors.keep(run, provider);
+        self.host.launch(run, None).await?;
+        Ok(Started {
+            mission: mission.id.to_string(),
+            run: run.to_string(),
+            branch,
+            line: mission.line,
+            base: mission.base,
+            model,
+            warnings,
+            position,
+        })
+    }
+
+    /// Grants the lease and writes the first event.
+    async fn begin(
+        &self,
+        run: RunId,
+        lease: LeaseId,
+        branch: &str,
+        mission: &Mission,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let principal = format!("agent:{ROLE}");
+        let granted = Lease {
+            id: lease,
+            run,
+            principal: principal.clone(),
+            on_behalf_of: OWNER.into(),
+            purpose: mission.goal.clone(),
+            tools: self.lease_tools(),
+            expires_at: now.plus(LEASE_TIME),
+            epoch: 0,
+            revoked: false,
+        };
+        let started = Fact::RunStarted(RunStarted {
+            mission: mission.id,
+            project: mission.project,
+            principal,
+            on_behalf_of: OWNER.into(),
+            lease,
+            branch: branch.into(),
+            driver: DRIVER.into(),
+            engine: env!("CARGO_PKG_VERSION").into(),
+            system: mission.system,
+            tools: mission.tools,
+            caps: mission.caps,
+        });
+        let payload = serde_json::to_vec(mission).map_err(internal)?;
+        let event = Event { at: now, source: Source::Owner, fact: started, payload: Payload(payload) };
+        let events = event::seal(run, Head::EMPTY, vec![event], || self.random());
+        let expect = Expect { fence: 0, head: Head::EMPTY, lease: None };
+        let (records, journal) = (std::sync::Arc::clone(&self.records), self.journal());
+        let approve_merge = mission.approve_merge;
+        self.blocking(move || {
+            trust::leases::grant(&*records, &granted).map_err(|e| unavailable("lease.failed", &e))?;
+            if approve_merge {
+                trust::leases::approve_merges(&*records, lease)
+                    .map_err(|e| unavailable("lease.failed", &e))?;
+            }
+            journal
+                .create(Append { run, expect, events })
+                .map_err(|error| unavailable("journal.unwritable", &error))?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// All that a run needs and that can be made before it exists.
+    async fn prepare(&self, project: &str, run: RunId, branch: &str) -> Result<Prepared, Error> {
+        let (records, artifacts) =
+            (std::sync::Arc::clone(&self.records), std::sync::Arc::clone(&self.artifacts));
+        let (layout, path, branch) = (self.layout.clone(), PathBuf::from(project), branch.to_owned());
+        let fresh = ProjectId::new(self.clock().now().0, self.random());
+        let toolbox = self.toolbox.to_bytes().map_err(internal)?;
+        self.blocking(move || {
+            let owner = Tree::inspect(&path)?;
+            let project = project_of(&*records, &owner.root, fresh)?;
+            let tree = Tree::open_or_create(&layout.tree(project))?;
+            let base = tree.import(&owner)?;
+            tree.branch_create(&branch, &base)?;
+            let dir = layout.workspace(run);
+            if let Some(parent) = dir.parent() {
+                std::fs::create_dir_all(parent).map_err(|error| unavailable("store.failed", &error))?;
+            }
+            let workspace = tree.workspace_create(&branch, &dir)?;
+            let instructions = instructions(workspace.dir());
+            let system = engine::prompt::system(instructions.as_deref());
+            Ok(Prepared {
+                system: artifacts.put(system.as_bytes())?,
+                tools: artifacts.put(&toolbox)?,
+                base: base.hex().to_owned(),
+                workspace: dir,
+                owner,
+                project,
+                tree,
+            })
+        })
+        .await
+    }
+
+    fn jail_warning(&self, allow_unjailed: bool) -> Result<Vec<String>, Error> {
+        let (JailStatus::Unsupported(why) | JailStatus::Degraded(why)) = &self.jail else {
+            return Ok(Vec::new());
+        };
+        if allow_unjailed {
+            return Ok(vec![format!("steps are NOT jailed on this machine: {why}")]);
+        }
+        Err(Error::new(
+            Kind::Unavailable,
+            "jail.unsupported",
+            format!("this machine cannot jail steps: {why}"),
+        )
+        .hint("`regie doctor` says how to mend it; --allow-unjailed runs without a jail, with a warning"))
+    }
+
+    fn lease_tools(&self) -> Vec<String> {
+        let own = [engine::host::MERGE, engine::host::DELIVER];
+        let tools = self.toolbox.iter().map(|tool| tool.spec.name.clone());
+        tools.chain(own.into_iter().map(str::to_owned)).collect()
+    }
+
+    fn lease_id(&self, now: Timestamp) -> LeaseId {
+        LeaseId::new(now.0, self.random())
+    }
+
+    fn random<const N: usize>(&self) -> [u8; N] {
+        let mut random = [0; N];
+        self.rng().fill(&mut random);
+        random
+    }
+}
+
+/// The project of a repository; put on record when it is new.
+fn project_of(
+    records: &dyn kernel::port::Records,
+    root: &Path,
+    fresh: ProjectId,
+) -> Result<ProjectId, Error> {
+    let key = Digest::of(root.as_os_str().as_encoded_bytes()).to_string();
+    let known = |records: &dyn kernel::port::Records| -> Result<Option<ProjectId>, Error> {
+        let Some(record) = records.get(PROJECT, &key)? else { return Ok(None) };
+        let project: Project = serde_json::from_slice(&record.body).map_err(internal)?;
+        Ok(Some(project.id))
+    };
+    if let Some(id) = known(records)? {
+        return Ok(id);
+    }
+    let body = serde_json::to_vec(&Project { id: fresh, root: root.to_owned() }).map_err(internal)?;
+    match records.put(PROJECT, &key, 0, &body) {
+        Ok(_) => Ok(fresh),
+        // Another mission on the same repository was a moment earlier.
+        Err(RecordError::Moved { .. }) => Ok(known(records)?.unwrap_or(fresh)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The project's instructions for agents: `AGENTS.md`, or the same under another vendor's name.
+/// Links are not followed: the file is the repository's own or none.
+fn instructions(workspace: &Path) -> Option<String> {
+    ["AGENTS.md", "CLAUDE.md"].iter().find_map(|name| {
+        let path = workspace.join(name);
+        let meta = std::fs::symlink_metadata(&path).ok()?;
+        if !meta.is_file() || meta.len() > INSTRUCTIONS_LIMIT {
+            return None;
+        }
+        let text = String::from_utf8_lossy(&std::fs::read(&path).ok()?).into_owned();
+        (!text.trim().is_empty()).then_some(text)
+    })
+}
+
+fn caps(wanted: &CapsWanted) -> Result<Caps, Error> {
+    let default = Caps::default();
+    let caps = Caps {
+        nanodollars: wanted.nanodollars.unwrap_or(default.nanodollars),
+        tokens: wanted.tokens.unwrap_or(default.tokens),
+        turns: wanted.turns.unwrap_or(default.turns),
+        millis: wanted.millis.unwrap_or(default.millis),
+        calls: default.calls.max(wanted.turns.unwrap_or(0).saturating_mul(5)),
+    };
+    if caps.tokens == 0 || caps.turns == 0 || caps.millis == 0 {
+        return Err(Error::new(Kind::Invalid, "mission.cap_zero", "a cap of 0 lets nothing happen")
+            .hint("leave the option out for the default"));
+    }
+    Ok(caps)
+}
+
+fn left_out(owner: &Owner) -> Option<String> {
+    let files: Vec<_> = owner.dirty.iter().chain(&owner.untracked).collect();
+    if files.is_empty() {
+        return None;
+    }
+    let named: Vec<_> = files.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+    let more = files.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!(
+        "the run starts from HEAD of {}; uncommitted changes are left out: {}{more}",
+        owner.branch,
+        named.join(", ")
+    ))
+}
+
+/// Takes away what was prepared for a run that did not begin. Its branch, which holds nothing of its
+/// own, is left to the branches' time to live.
+fn take_away(prepared: &Prepared) {
+    let dir = prepared.workspace.parent().unwrap_or(&prepared.workspace);
+    if let Err(error) = std::fs::remove_dir_all(dir) {
+        let (dir, tree) = (dir.display(), prepared.tree.git_dir().display());
+        tracing::warn!(%dir, %tree, %error, "a workspace of a run that did not begin is left behind");
+    }
+}
+
+fn internal(error: impl std::error::Error) -> Error {
+    Error::new(Kind::Internal, "internal", view::with_causes(&error))
+}
+
+fn unavailable(code: &'static str, error: &dyn std::error::Error) -> Error {
+    Error::new(Kind::Unavailable, code, view::with_causes(error)).hint("see `regie doctor`")
+}

@@ -1,0 +1,263 @@
+//! Looking at runs, and giving them orders.
+
+use std::sync::Arc;
+
+use domain::fact::{Parking, RunStarted};
+use domain::{Fact, Mission, Recorded, RunId};
+use kernel::machine::Order;
+use kernel::port::{Journal, JournalError, RunRow};
+use store::{Tree, Treeish as _};
+
+use crate::api::{self, Resume, Spent};
+use crate::error::{Error, Kind};
+use crate::missions::OWNER;
+use crate::{Control, view};
+
+/// The most events that one request gives.
+const PAGE: usize = 5000;
+/// How many runs are looked through for a short id.
+const SEARCHED: usize = 100_000;
+
+/// What a run was started with: its first event.
+#[derive(Debug, Clone)]
+pub struct Charter {
+    /// The fact.
+    pub started: RunStarted,
+    /// The mission.
+    pub mission: Mission,
+}
+
+impl Charter {
+    /// Reads the first event of a run.
+    ///
+    /// # Errors
+    /// When there is none, or it was forgotten.
+    pub fn read(journal: &dyn Journal, run: RunId) -> Result<Self, JournalError> {
+        let damaged = |what: &str| JournalError::Damaged { run, seq: 1, what: what.into() };
+        let first = journal.history(run, 0, 1)?.into_iter().next();
+        let first = first.ok_or(JournalError::NoSuchRun(run))?;
+        let Fact::RunStarted(started) = first.header.fact else {
+            return Err(damaged("the first event does not start the run"));
+        };
+        let payload = first.payload.ok_or_else(|| damaged("the mission was forgotten"))?;
+        let mission =
+            serde_json::from_slice(&payload.0).map_err(|_| damaged("the mission cannot be read"))?;
+        Ok(Self { started, mission })
+    }
+}
+
+impl Control {
+    /// Runs, newest first.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn run_list(&self, only_open: bool) -> Result<Vec<api::Run>, Error> {
+        let journal = self.journal();
+        self.blocking(move || {
+            journal.runs(only_open, PAGE)?.iter().map(|row| run_view(&*journal, row)).collect()
+        })
+        .await
+    }
+
+    /// One run, by its id, the end or the beginning of it, or `last`.
+    ///
+    /// # Errors
+    /// When there is none, or more than one.
+    pub async fn run_fetch(&self, name: &str) -> Result<api::Run, Error> {
+        let run = self.resolve(name).await?;
+        let journal = self.journal();
+        self.blocking(move || run_view(&*journal, &journal.run(run)?)).await
+    }
+
+    /// Events of a run after `after`, at most `limit`.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub async fn run_events(&self, name: &str, after: u64, limit: usize) -> Result<Vec<api::Event>, Error> {
+        let run = self.resolve(name).await?;
+        let (journal, limit) = (self.journal(), limit.clamp(1, PAGE));
+        let events = self.blocking(move || Ok(journal.history(run, after, limit)?)).await?;
+        self.event_views(events).await
+    }
+
+    /// Events of all runs after a position, at most `limit`.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn events_after(&self, position: u64, limit: usize) -> Result<Vec<api::Event>, Error> {
+        let (journal, limit) = (self.journal(), limit.clamp(1, PAGE));
+        let events = self.blocking(move || Ok(journal.stream(position, limit)?)).await?;
+        self.event_views(events).await
+    }
+
+    async fn event_views(&self, events: Vec<Recorded>) -> Result<Vec<api::Event>, Error> {
+        let (journal, lines) = (self.journal(), self.lines.clone());
+        self.blocking(move || Ok(events.iter().map(|event| lines.event(&*journal, event)).collect())).await
+    }
+
+    /// What a run has changed since its start: its branch, or its workspace while it moves.
+    ///
+    /// # Errors
+    /// When there is no such run or the tree cannot be read.
+    pub async fn run_diff(&self, name: &str) -> Result<api::Diff, Error> {
+        let run = self.resolve(name).await?;
+        let (journal, layout) = (self.journal(), self.layout.clone());
+        let ended = self.blocking({
+            let journal = Arc::clone(&journal);
+            move || Ok(journal.run(run)?.status == "ended")
+        });
+        let ended = ended.await?;
+        self.blocking(move || {
+            let charter = Charter::read(&*journal, run)?;
+            let tree = Tree::open_or_create(&layout.tree(charter.mission.project))?;
+            let base: store::Commit = charter
+                .mission
+                .base
+                .parse()
+                .map_err(|_| Error::new(Kind::Internal, "run.damaged", "the run's base is no commit"))?;
+            let workspace = tree.workspace_open(&charter.started.branch, &layout.workspace(run));
+            let (head, diff) = match workspace {
+                Ok(workspace) if !ended => (None, workspace.diff(&base)?),
+                _ => {
+                    let head = tree.branch_head(&charter.started.branch)?;
+                    (Some(head.hex().to_owned()), tree.diff(&base, &head)?)
+                }
+            };
+            Ok(api::Diff {
+                run: run.to_string(),
+                base: charter.mission.base,
+                head,
+                files: diff.files.iter().map(view::file).collect(),
+                patch: String::from_utf8_lossy(&diff.patch).into_owned(),
+            })
+        })
+        .await
+    }
+
+    /// Stops a run at its next boundary.
+    ///
+    /// # Errors
+    /// When there is no such run, or it does not move.
+    pub async fn run_stop(&self, name: &str) -> Result<(), Error> {
+        self.run_order(name, Order::Stop { by: OWNER.into() }).await
+    }
+
+    /// Cancels a run.
+    ///
+    /// # Errors
+    /// When there is no such run, or it has ended.
+    pub async fn run_cancel(&self, name: &str) -> Result<(), Error> {
+        self.run_order(name, Order::Cancel { by: OWNER.into() }).await
+    }
+
+    /// Lets a run go on.
+    ///
+    /// # Errors
+    /// When there is no such run, or it does not rest.
+    pub async fn run_resume(&self, name: &str, request: Resume) -> Result<(), Error> {
+        let run = self.resolve(name).await?;
+        self.vendors.renew(run, &request.vendor)?;
+        let row = {
+            let journal = self.journal();
+            self.blocking(move || Ok(journal.run(run)?)).await?
+        };
+        // A run that moves needs no order; one that no task drives (its load failed) needs a launch.
+        if row.status == "active" {
+            return Ok(self.host.launch(run, None).await?);
+        }
+        Ok(self.host.order(run, Order::Resume { by: OWNER.into() }).await?)
+    }
+
+    async fn run_order(&self, name: &str, order: Order) -> Result<(), Error> {
+        let run = self.resolve(name).await?;
+        Ok(self.host.order(run, order).await?)
+    }
+
+    /// The run that a name means.
+    pub(crate) async fn resolve(&self, name: &str) -> Result<RunId, Error> {
+        if let Ok(run) = name.parse() {
+            return Ok(run);
+        }
+        let (journal, name) = (self.journal(), name.to_lowercase());
+        self.blocking(move || {
+            let rows = journal.runs(false, SEARCHED)?;
+            if name == "last" {
+                return rows.first().map(|row| row.run).ok_or_else(|| no_run(&name));
+            }
+            let part = name.strip_prefix("run_").unwrap_or(&name);
+            let matches = |row: &&RunRow| {
+                let text = row.run.to_string();
+                let id = text.strip_prefix("run_").unwrap_or(&text);
+                !part.is_empty() && (id.ends_with(part) || id.starts_with(part))
+            };
+            let mut found = rows.iter().filter(matches);
+            match (found.next(), found.next()) {
+                (Some(row), None) => Ok(row.run),
+                (None, _) => Err(no_run(&name)),
+                (Some(_), Some(_)) => Err(Error::new(
+                    Kind::Invalid,
+                    "run.ambiguous",
+                    format!("`{name}` means more than one run"),
+                )
+                .hint("give more characters of the id; `regie runs` lists them")),
+            }
+        })
+        .await
+    }
+}
+
+fn no_run(name: &str) -> Error {
+    Error::new(Kind::NotFound, "run.not_found", format!("there is no run `{name}`"))
+        .hint("`regie runs` lists them")
+}
+
+/// A run as it is shown.
+fn run_view(journal: &dyn Journal, row: &RunRow) -> Result<api::Run, Error> {
+    let Charter { started, mission } = Charter::read(journal, row.run)?;
+    let (reason, code) = last_words(journal, row)?;
+    let waiting = row.status == "active" && row.open_gates > 0;
+    Ok(api::Run {
+        run: row.run.to_string(),
+        mission: mission.id.to_string(),
+        goal: mission.goal,
+        repository: mission.repository,
+        line: mission.line,
+        branch: started.branch,
+        model: mission.model,
+        status: if waiting { "waiting" } else { row.status }.into(),
+        end: row.end.map(view::name),
+        reason,
+        code,
+        started_at: row.started_at.0,
+        updated_at: row.updated_at.0,
+        turns: row.turns,
+        spent: Spent { tokens: row.tokens, nanodollars: row.nanodollars, unpriced: row.unpriced },
+        gates: open_gates(journal, row)?,
+        head: row.head.hash.to_string(),
+        events: row.head.seq,
+    })
+}
+
+fn open_gates(journal: &dyn Journal, row: &RunRow) -> Result<Vec<String>, Error> {
+    if row.open_gates == 0 {
+        return Ok(Vec::new());
+    }
+    let gates = journal.gates(true)?;
+    Ok(gates.iter().filter(|gate| gate.run == row.run).map(|gate| gate.gate.to_string()).collect())
+}
+
+/// Why a run ended or rests: its last event says so.
+fn last_words(journal: &dyn Journal, row: &RunRow) -> Result<(Option<String>, Option<String>), Error> {
+    if row.status == "active" {
+        return Ok((None, None));
+    }
+    let last = journal.history(row.run, row.head.seq.saturating_sub(1), 1)?.into_iter().next();
+    Ok(match last.map(|event| (event.header.fact, event.payload)) {
+        Some((Fact::Ended { .. }, Some(payload))) => {
+            (Some(String::from_utf8_lossy(&payload.0).into_owned()), None)
+        }
+        Some((Fact::Parked { reason: Parking::Stopped }, _)) => (Some("stopped by the owner".into()), None),
+        Some((Fact::Parked { reason: Parking::Blocked { code, hint } }, _)) => (Some(hint), Some(code)),
+        _ => (None, None),
+    })
+}

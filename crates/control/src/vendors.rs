@@ -1,0 +1,68 @@
+//! Vendors' keys and connections: handed over by a client, held in memory only, one a run. After a
+//! restart they are gone, and a run that needs one rests until the owner hands it over again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::RunId;
+use models::Provider;
+
+use crate::Error;
+use crate::api::Vendor;
+
+/// Makes a provider from what a client handed over. Fails with code `model.key_missing` when there is
+/// no key.
+pub type Connect = Arc<dyn Fn(&Vendor) -> Result<Arc<dyn Provider>, Error> + Send + Sync>;
+
+/// The providers of the runs of one daemon.
+pub struct Vendors {
+    connect: Connect,
+    of: Mutex<HashMap<RunId, Arc<dyn Provider>>>,
+}
+
+impl Vendors {
+    /// None yet.
+    pub fn new(connect: Connect) -> Self {
+        Self { connect, of: Mutex::default() }
+    }
+
+    /// Connects; nothing is kept.
+    ///
+    /// # Errors
+    /// When there is no key or the address makes no sense.
+    pub fn connect(&self, vendor: &Vendor) -> Result<Arc<dyn Provider>, Error> {
+        (self.connect)(vendor)
+    }
+
+    /// Keeps a provider for a run.
+    pub fn keep(&self, run: RunId, provider: Arc<dyn Provider>) {
+        self.lock().insert(run, provider);
+    }
+
+    /// Connects and keeps when a client handed a key over; otherwise what is kept stays.
+    ///
+    /// # Errors
+    /// When the address or the key makes no sense.
+    pub fn renew(&self, run: RunId, vendor: &Vendor) -> Result<(), Error> {
+        if vendor.api_key.is_none() && vendor.auth_token.is_none() {
+            return Ok(());
+        }
+        let provider = self.connect(vendor)?;
+        self.keep(run, provider);
+        Ok(())
+    }
+
+    /// The provider of a run.
+    pub fn provider(&self, run: RunId) -> Option<Arc<dyn Provider>> {
+        self.lock().get(&run).cloned()
+    }
+
+    /// Drops the provider of a run that is over.
+    pub fn forget(&self, run: RunId) {
+        self.lock().remove(&run);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Arc<dyn Provider>>> {
+        self.of.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

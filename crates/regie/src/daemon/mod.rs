@@ -1,0 +1,199 @@
+//! The daemon: the one place that knows the concrete parts and puts them together.
+
+mod housekeeping;
+mod lock;
+mod system;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use control::executor::{Dispatch, HostExecutor, ModelExecutor};
+use control::vendors::{Connect, Vendors};
+use control::workspaces::StoreWorkspaces;
+use control::{Control, Layout, Parts, drivers::NativeDrivers};
+use domain::RunId;
+use domain::budget::DOLLAR;
+use journal::{FileArtifacts, SqliteJournal};
+use kernel::host::Ports;
+use kernel::port::{Executor, Journal, Refused};
+use models::anthropic::{Anthropic, Config as Anthropically, ConfigError};
+use models::{Provider, ToolSpec};
+use runner::RunnerExecutor;
+
+use crate::home::Home;
+use system::{OsRng, SystemClock};
+
+/// What all missions of one UTC day may cost together, in nanodollars.
+const DAILY_CAP: u64 = 10 * DOLLAR;
+
+/// Serves a home until the daemon is asked to end. Runs that were moving when the last daemon died
+/// go on.
+///
+/// # Errors
+/// When another daemon serves this home, or a part of it cannot be opened.
+pub(crate) async fn serve(home: &Home) -> Result<()> {
+    let _lock = lock::acquire(home)?;
+    let listener = lock::listen(home)?;
+    let (control, runner) = assemble(home)?;
+    let keeping = housekeeping::start(Arc::clone(&control), runner);
+    for (run, why) in control.recover().await? {
+        tracing::error!(%run, why, "a run could not be taken over; `regie resume` tries again");
+    }
+    tracing::info!(home = %home.root().display(), "serving");
+    let ending = {
+        let control = Arc::clone(&control);
+        async move {
+            tokio::select! {
+                () = control.ended() => {}
+                () = system::terminated() => {}
+            }
+        }
+    };
+    let served = server::serve(listener, control, ending).await;
+    keeping.abort();
+    let _ = std::fs::remove_file(home.socket());
+    Ok(served?)
+}
+
+fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
+    let layout = Layout {
+        home: home.root().to_owned(),
+        trees: home.trees(),
+        work: home.work(),
+        spool: home.spool(),
+    };
+    let sqlite = Arc::new(SqliteJournal::open(home.db()).context("the journal cannot be opened")?);
+    let journal: Arc<dyn Journal> = Arc::clone(&sqlite) as _;
+    let artifacts: Arc<FileArtifacts> =
+        Arc::new(FileArtifacts::open(home.artifacts()).context("the artifacts cannot be opened")?);
+    let clock = Arc::new(SystemClock);
+    let deltas = control::deltas();
+    let vendors = Arc::new(Vendors::new(connect()));
+    let program = std::env::current_exe().context("the path of this binary is unknown")?;
+    let launcher = sandbox::Launcher::new(&program);
+    let jail = sandbox::overall(&sandbox::support(&launcher));
+    let runner = {
+        let (journal, layout) = (Arc::clone(&journal), layout.clone());
+        let configs = move |run: RunId| runner_config(&*journal, &layout, &program, run);
+        Arc::new(RunnerExecutor::new(
+            Arc::new(configs),
+            Arc::clone(&artifacts) as _,
+            tokio::runtime::Handle::current(),
+        ))
+    };
+    let outside = outside_tools()?;
+    let dispatch = Dispatch {
+        model: ModelExecutor::new(Arc::clone(&vendors), Arc::clone(&clock) as _, deltas.clone()),
+        host: HostExecutor::new(
+            layout.clone(),
+            Arc::clone(&journal),
+            Arc::clone(&artifacts) as _,
+            Arc::clone(&clock) as _,
+        ),
+        jail: Arc::clone(&runner) as _,
+        outside: outside.iter().map(|(tool, run)| (tool.spec.name.clone(), Arc::clone(run))).collect(),
+    };
+    let ports = Ports {
+        authority: Arc::new(trust::Door::new(Arc::clone(&sqlite) as _, Arc::clone(&journal), DAILY_CAP)),
+        executor: Arc::new(dispatch),
+        workspaces: Arc::new(StoreWorkspaces::new(layout.clone(), Arc::clone(&journal))),
+        drivers: Arc::new(NativeDrivers::new(
+            Arc::clone(&artifacts) as _,
+            Arc::new(models::anthropic::compose),
+        )),
+        rng: Arc::new(OsRng),
+        journal,
+        clock,
+    };
+    let control = Control::new(Parts {
+        layout,
+        ports,
+        records: sqlite,
+        artifacts,
+        vendors,
+        deltas,
+        toolbox: toolbox(outside.into_iter().map(|(tool, _)| tool))?,
+        jail,
+        holder: format!("daemon:{}", std::process::id()),
+    });
+    Ok((Arc::new(control), runner))
+}
+
+/// The tools of a new run, in the order in which the model sees them.
+fn toolbox(outside: impl Iterator<Item = engine::Tool>) -> Result<engine::Toolbox> {
+    let built_in = runner::builtin().into_iter().map(|tool| {
+        Ok(engine::Tool {
+            spec: ToolSpec {
+                name: tool.name.into(),
+                description: tool.description.into(),
+                input_schema: models::RawJson::parse(tool.input_schema)?,
+            },
+            effect: tool.effect,
+            risk: tool.risk,
+        })
+    });
+    let tools: Result<Vec<_>> = built_in.chain(outside.map(Ok)).collect();
+    Ok(engine::Toolbox::new(tools?)?)
+}
+
+type Outside = (engine::Tool, Arc<dyn Executor>);
+
+/// Tools that act outside the jail. The built-in ones all stay in it.
+#[cfg(not(feature = "testkit"))]
+fn outside_tools() -> Result<Vec<Outside>> {
+    Ok(Vec::new())
+}
+
+/// For chaos tests: a tool whose effect must not be repeated, with a ledger outside as witness.
+#[cfg(feature = "testkit")]
+fn outside_tools() -> Result<Vec<Outside>> {
+    use testkit::announce::{self, Announce};
+
+    let Ok(ledger) = std::env::var(announce::LEDGER_ENV) else { return Ok(Vec::new()) };
+    let tool = engine::Tool {
+        spec: ToolSpec {
+            name: announce::NAME.into(),
+            description: announce::DESCRIPTION.into(),
+            input_schema: models::RawJson::parse(announce::SCHEMA)?,
+        },
+        effect: domain::Effect::NonIdempotent,
+        risk: domain::Risk::External,
+    };
+    Ok(vec![(tool, Arc::new(Announce::new(ledger)))])
+}
+
+fn runner_config(
+    journal: &dyn Journal,
+    layout: &Layout,
+    program: &std::path::Path,
+    run: RunId,
+) -> Result<runner::Config, Refused> {
+    let charter = control::runs::Charter::read(journal, run)
+        .map_err(|error| Refused { code: "run.unreadable".into(), hint: error.to_string() })?;
+    let spool = layout.spool.join(run.to_string());
+    let mut config = runner::Config::new(run, spool, layout.workspace(run), program);
+    if charter.mission.allow_unjailed {
+        config.posture = sandbox::Posture::Ask;
+    }
+    Ok(config)
+}
+
+/// Connects to the vendor with what a client handed over.
+fn connect() -> Connect {
+    Arc::new(|vendor| {
+        let lookup = |name: &str| match name {
+            "ANTHROPIC_API_KEY" => vendor.api_key.clone(),
+            "ANTHROPIC_AUTH_TOKEN" => vendor.auth_token.clone(),
+            "ANTHROPIC_BASE_URL" => vendor.base_url.clone(),
+            _ => None,
+        };
+        let connected = Anthropically::from_lookup(lookup).and_then(Anthropic::new);
+        connected.map(|provider| Arc::new(provider) as Arc<dyn Provider>).map_err(|error| {
+            let code = match error {
+                ConfigError::NoKey => "model.key_missing",
+                _ => "model.config",
+            };
+            control::Error::new(control::error::Kind::Invalid, code, error.to_string())
+        })
+    })
+}
