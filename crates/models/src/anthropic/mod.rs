@@ -77,6 +77,14 @@ impl Anthropic {
     }
 }
 
+/// The exact bytes of a request on this wire; needs no key. The same as [`Provider::compose`].
+///
+/// # Errors
+/// When the vendor would refuse the request for its form.
+pub fn compose(request: &Request) -> Result<Bytes, crate::compose::Error> {
+    compose::body(request)
+}
+
 impl Provider for Anthropic {
     fn compose(&self, request: &Request) -> Result<Bytes, crate::compose::Error> {
         compose::body(request)
