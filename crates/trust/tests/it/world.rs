@@ -58,9 +58,12 @@ pub(crate) fn model() -> Action<'static> {
     action(StepKind::ModelCall, Effect::ModelCall, Risk::Read, "scripted")
 }
 
+/// Version and body.
+type Row = (u64, Vec<u8>);
+
 #[derive(Default)]
 pub(crate) struct Shelf {
-    rows: Mutex<BTreeMap<(String, String), (u64, Vec<u8>)>>,
+    rows: Mutex<BTreeMap<(String, String), Row>>,
     pub(crate) broken: AtomicBool,
 }
 

@@ -1,0 +1,134 @@
+//! What a run is driven with. The system text and the tool list are artifacts named by the run's
+//! first fact: a resumed run gets the same bytes, whatever a newer Regie would say.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use domain::{Effect, Millis, Risk};
+use models::catalogue::Price;
+use models::{Effort, Request, ToolSpec};
+use serde::{Deserialize, Serialize};
+
+/// Tool names that the driver keeps for its own steps.
+const RESERVED: [&str; 4] = ["merge", "deliver", "checkpoint", "verdict"];
+
+/// A tool as a run holds it: what the model is told, and what the kernel is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Name, description and schema.
+    pub spec: ToolSpec,
+    /// What it does to the world.
+    pub effect: Effect,
+    /// Its risk class.
+    pub risk: Risk,
+}
+
+/// A run's tools in their frozen order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Toolbox(Vec<Tool>);
+
+/// Why a toolbox cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The artifact is not a tool list.
+    #[error("the tool list of the run cannot be read: the artifact is damaged or of another Regie")]
+    Unreadable(#[source] serde_json::Error),
+    /// A name that the driver keeps for itself.
+    #[error("a tool may not be named `{0}`: Regie's own steps have that name; rename the tool")]
+    Reserved(String),
+}
+
+/// Composes the exact bytes of a request; pure. The daemon hands over its provider's own.
+pub type Compose = Arc<dyn Fn(&Request) -> Result<Bytes, models::compose::Error> + Send + Sync>;
+
+/// What [`Native`](crate::Native) is made of.
+#[derive(Clone)]
+pub struct Config {
+    /// The system text, byte for byte the artifact.
+    pub system: String,
+    /// The tools, byte for byte the artifact.
+    pub toolbox: Toolbox,
+    /// The wire.
+    pub compose: Compose,
+    /// The price of the model, `None` when unknown.
+    pub price: Option<Price>,
+    /// The most tokens that one answer may have, reasoning included.
+    pub max_output_tokens: u32,
+    /// How much work the model should put in; fixed for the run.
+    pub effort: Option<Effort>,
+    /// When a model call is ended.
+    pub model_timeout: Millis,
+    /// When a tool call or a criterion's command is ended.
+    pub tool_timeout: Millis,
+    /// When a step of the host (checkpoint, merge, deliver) is ended.
+    pub host_timeout: Millis,
+}
+
+impl Config {
+    /// The defaults around a system text, tools and a wire.
+    pub fn new(system: impl Into<String>, toolbox: Toolbox, compose: Compose) -> Self {
+        Self {
+            system: system.into(),
+            toolbox,
+            compose,
+            price: None,
+            max_output_tokens: 16_000,
+            effort: None,
+            model_timeout: 30 * 60 * 1000,
+            tool_timeout: 10 * 60 * 1000,
+            host_timeout: 2 * 60 * 1000,
+        }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("toolbox", &self.toolbox).finish_non_exhaustive()
+    }
+}
+
+impl Toolbox {
+    /// Takes tools in the order in which the model sees them.
+    ///
+    /// # Errors
+    /// When a name is one of the driver's own.
+    pub fn new(tools: Vec<Tool>) -> Result<Self, Error> {
+        match tools.iter().find(|tool| RESERVED.contains(&tool.spec.name.as_str())) {
+            Some(tool) => Err(Error::Reserved(tool.spec.name.clone())),
+            None => Ok(Self(tools)),
+        }
+    }
+
+    /// The bytes of the artifact; the same tools give the same bytes.
+    ///
+    /// # Errors
+    /// When a schema is no JSON, which a parsed one never is.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        serde_json::to_vec(self).map_err(Error::Unreadable)
+    }
+
+    /// Reads an artifact back.
+    ///
+    /// # Errors
+    /// When it is not a tool list.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        serde_json::from_slice(bytes).map_err(Error::Unreadable).and_then(|Self(tools)| Self::new(tools))
+    }
+
+    /// The tool of this name.
+    pub fn find(&self, name: &str) -> Option<&Tool> {
+        self.0.iter().find(|tool| tool.spec.name == name)
+    }
+
+    /// The tools in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Tool> {
+        self.0.iter()
+    }
+
+    /// What the model is told, in order.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.iter().map(|tool| tool.spec.clone()).collect()
+    }
+}

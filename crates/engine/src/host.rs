@@ -1,0 +1,177 @@
+//! Requests and results of the steps that the daemon itself executes. The driver plans them, the
+//! daemon's host executor reads the requests and writes the results; all are JSON.
+
+use domain::{Digest, MissionId, RunId};
+use serde::{Deserialize, Serialize};
+
+/// The tool name of a checkpoint step.
+pub const CHECKPOINT: &str = "checkpoint";
+/// The tool name of a verdict step.
+pub const VERDICT: &str = "verdict";
+/// The tool name of a merge step.
+pub const MERGE: &str = "merge";
+/// The tool name of a deliver step.
+pub const DELIVER: &str = "deliver";
+
+/// A commit's message.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Message {
+    /// The first line.
+    pub subject: String,
+    /// The agent's own account; may be empty.
+    pub body: String,
+    /// Provenance, as `Regie-Run`. The host adds the key of the step.
+    pub trailers: Vec<(String, String)>,
+}
+
+/// Asks to commit the workspace to the run's branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointRequest {
+    /// The run's branch.
+    pub branch: String,
+    /// The commit that the run started from: what the changes are counted against.
+    pub base: String,
+    /// The owner's branch whose line the work goes to.
+    pub line: String,
+    /// The commit's message.
+    pub message: Message,
+}
+
+/// The workspace as it was committed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The head of the run's branch; `None` while its tree equals the base's. The same tree has the
+    /// same commit: a checkpoint without new changes names the last one again.
+    pub commit: Option<String>,
+    /// The commit that the run started from.
+    pub base: String,
+    /// The head of Regie's own line at that moment, which a merge then expects.
+    #[serde(default)]
+    pub line_head: Option<String>,
+    /// Changed files, base to commit.
+    pub files: Vec<FileChange>,
+    /// Lines added in all.
+    pub added: u64,
+    /// Lines removed in all.
+    pub removed: u64,
+    /// The whole patch, an artifact.
+    #[serde(default)]
+    pub patch: Option<Digest>,
+    /// Its beginning.
+    #[serde(default)]
+    pub patch_preview: String,
+}
+
+/// One changed file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// Its path, lossy where it is not UTF-8.
+    pub path: String,
+    /// `added`, `modified`, `deleted`, `renamed`, …
+    pub status: String,
+    /// Lines added.
+    pub added: u64,
+    /// Lines removed.
+    pub removed: u64,
+}
+
+/// Asks to judge one criterion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerdictRequest {
+    /// The shell line; it passes when it exits with 0.
+    pub command: String,
+}
+
+/// Asks to merge a proposal into Regie's own line of the owner's branch. It is what a gate is bound
+/// to, so everything that the owner decides upon is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergeRequest {
+    /// The run.
+    pub run: RunId,
+    /// Its mission.
+    pub mission: MissionId,
+    /// What the owner asked for.
+    pub goal: String,
+    /// The run's branch.
+    pub branch: String,
+    /// The commit that is merged.
+    pub head: String,
+    /// The commit that the run started from.
+    pub base: String,
+    /// The owner's branch.
+    pub line: String,
+    /// What Regie's line must still be.
+    pub expected_line_head: Option<String>,
+    /// What was checked, in one plain sentence; says so when nothing was.
+    pub checked: String,
+    /// The commands that passed.
+    pub checks: Vec<String>,
+    /// Changed files.
+    pub files: Vec<FileChange>,
+    /// Lines added in all.
+    pub added: u64,
+    /// Lines removed in all.
+    pub removed: u64,
+    /// The whole patch, an artifact.
+    pub patch: Option<Digest>,
+    /// The agent's closing words: its own account, not evidence.
+    pub summary: String,
+    /// The merge commit's message.
+    pub message: Message,
+}
+
+/// A merge that was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Merged {
+    /// The merge commit on Regie's line.
+    pub commit: String,
+}
+
+/// A merge that was not done; the payload of a failed merge step.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MergeFailed {
+    /// What happened and how to mend it.
+    pub message: String,
+    /// Paths in conflict.
+    #[serde(default)]
+    pub conflicts: Vec<String>,
+}
+
+/// Asks to bring a merge to the owner's branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliverRequest {
+    /// The merge commit. The host refuses one that is not the head of Regie's line.
+    pub commit: String,
+    /// The owner's branch.
+    pub line: String,
+}
+
+/// What became of the owner's branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "delivery", rename_all = "snake_case")]
+pub enum Delivered {
+    /// It was fast-forwarded, files and index with it.
+    FastForwarded {
+        /// Its new head.
+        commit: String,
+    },
+    /// It had the commit already.
+    AlreadyThere,
+    /// It was left alone.
+    Left {
+        /// Why.
+        reason: String,
+        /// The exact command that takes the merge over.
+        command: String,
+    },
+}
+
+/// Any other failure of a host's step: the payload of a failed checkpoint or deliver step.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HostFailure {
+    /// A stable code, as `store.disk_full`.
+    #[serde(default)]
+    pub code: String,
+    /// What happened and how to mend it.
+    pub message: String,
+}

@@ -1,0 +1,205 @@
+//! The driver of Regie's own loop: turns of a model call and its tool calls, then the stop hook
+//! (checkpoint and criteria), then the merge behind its gate and the delivery.
+//!
+//! Everything that decides happens while events are folded into the [`View`]; `next` only says what
+//! the view's stage asks for. So a run that is loaded again stands exactly where it stood.
+
+mod answer;
+mod finish;
+mod turn;
+mod view;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use domain::budget::Amount;
+use domain::run::End;
+use domain::{Effect, Header, Payload, Risk, RunState, StepKind, StepNo};
+use kernel::driver::{ComposeError, Driver, Next, Request, StepSpec};
+use models::catalogue;
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::host::{self, CheckpointRequest, VerdictRequest};
+use view::{Stage, View};
+
+pub(crate) use answer::denial;
+
+/// The name and version that runs of this driver carry in [`domain::fact::RunStarted::driver`].
+pub const NAME: &str = "native/1";
+
+/// The native driver of one run.
+#[derive(Debug)]
+pub struct Native {
+    view: View,
+}
+
+impl Native {
+    /// A driver before the first event of its run.
+    pub fn new(config: Arc<Config>) -> Self {
+        Self { view: View::new(config) }
+    }
+
+    /// The prose that the model said last; empty before it said anything.
+    pub fn last_words(&self) -> &str {
+        &self.view.words
+    }
+
+    fn ask(&self) -> Next {
+        let view = &self.view;
+        let bytes = match (view.config.compose)(&view.request) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                return ended(End::Failed, format!("the next request to the model cannot be made: {error}"));
+            }
+        };
+        let estimate =
+            catalogue::estimate(bytes.len(), view.config.max_output_tokens, view.config.price.as_ref());
+        let reserve = Amount {
+            tokens: estimate.input.saturating_add(estimate.output),
+            nanodollars: estimate.nanodollars.unwrap_or(0),
+            unpriced: u64::from(estimate.nanodollars.is_none()),
+            turns: 1,
+            ..Amount::CALL
+        };
+        Next::Run(vec![StepSpec {
+            kind: StepKind::ModelCall,
+            effect: Effect::ModelCall,
+            risk: Risk::Read,
+            tool: view.request.model.clone(),
+            request: Request::Composed(bytes),
+            reserve,
+            timeout: view.config.model_timeout,
+            due: None,
+        }])
+    }
+
+    fn act(&self) -> Next {
+        let timeout = self.view.config.tool_timeout;
+        let specs = self.view.turn.due().map(|call| StepSpec {
+            kind: StepKind::ToolCall,
+            effect: call.effect,
+            risk: call.risk,
+            tool: call.name.clone(),
+            request: Request::Whole(call.request.clone()),
+            reserve: Amount::CALL,
+            timeout,
+            due: None,
+        });
+        Next::Run(specs.collect())
+    }
+
+    fn checkpoint(&self) -> Next {
+        let Some(mission) = &self.view.mission else { return Next::Wait };
+        self.host_step(
+            StepKind::Checkpoint,
+            host::CHECKPOINT,
+            Risk::Workspace,
+            &CheckpointRequest {
+                branch: self.view.branch().to_owned(),
+                base: mission.base.clone(),
+                line: mission.line.clone(),
+                message: self.view.commit_message("Checkpoint"),
+            },
+        )
+    }
+
+    fn judge(&self) -> Next {
+        let specs = self.view.due_criteria().map(|command| {
+            let request = VerdictRequest { command: command.to_owned() };
+            StepSpec {
+                kind: StepKind::Verdict,
+                effect: Effect::WorkspaceWrite,
+                risk: Risk::Workspace,
+                tool: host::VERDICT.into(),
+                request: Request::Whole(json(&request)),
+                reserve: Amount::CALL,
+                timeout: self.view.config.tool_timeout,
+                due: None,
+            }
+        });
+        Next::Run(specs.collect())
+    }
+
+    fn host_step(&self, kind: StepKind, tool: &str, risk: Risk, request: &impl Serialize) -> Next {
+        Next::Run(vec![StepSpec {
+            kind,
+            effect: Effect::IdempotentWrite,
+            risk,
+            tool: tool.into(),
+            request: Request::Whole(json(request)),
+            reserve: Amount::CALL,
+            timeout: self.view.config.host_timeout,
+            due: None,
+        }])
+    }
+}
+
+impl Driver for Native {
+    fn fold(&mut self, header: &Header, payload: Option<&Payload>) {
+        self.view.fold(header, payload);
+    }
+
+    fn next(&self, state: &RunState) -> Next {
+        if state.cancelling {
+            return ended(End::Cancelled, "cancelled by the owner".into());
+        }
+        match &self.view.stage {
+            Stage::Fresh => Next::Wait,
+            Stage::Asking => self.ask(),
+            Stage::Acting => self.act(),
+            Stage::Pausing { until, why } => Next::Run(vec![StepSpec {
+                kind: StepKind::Timer,
+                effect: Effect::Read,
+                risk: Risk::Read,
+                tool: "timer".into(),
+                request: Request::Whole(json(&Reason { reason: why })),
+                reserve: Amount::default(),
+                timeout: 0,
+                due: Some(*until),
+            }]),
+            Stage::Checkpointing | Stage::Saving { .. } => self.checkpoint(),
+            Stage::Judging => self.judge(),
+            Stage::Merging => match self.view.merge_request() {
+                Some(request) => self.host_step(StepKind::ToolCall, host::MERGE, Risk::External, &request),
+                None => ended(End::Failed, "there is no commit to merge; please report it".into()),
+            },
+            Stage::Delivering { request } => {
+                self.host_step(StepKind::ToolCall, host::DELIVER, Risk::External, request)
+            }
+            Stage::Over { end, reason } => ended(*end, reason.clone()),
+        }
+    }
+
+    fn compose(&self, step: StepNo, upto: u64) -> Result<Bytes, ComposeError> {
+        let view = &self.view;
+        let failed = |reason| ComposeError { step, reason };
+        if let Some(why) = &view.broken {
+            return Err(failed(why.clone()));
+        }
+        let length = view.marks.partition_point(|seq| *seq <= upto);
+        let composed = match view.request.messages.get(..length) {
+            Some(earlier) if length < view.request.messages.len() => {
+                let mut request = view.request.clone();
+                request.messages = earlier.to_vec();
+                (view.config.compose)(&request)
+            }
+            _ => (view.config.compose)(&view.request),
+        };
+        composed.map_err(|error| failed(error.to_string()))
+    }
+}
+
+#[derive(Serialize)]
+struct Reason<'a> {
+    reason: &'a str,
+}
+
+fn ended(end: End, reason: String) -> Next {
+    Next::End { end, reason }
+}
+
+/// The requests of this crate are plain structs, which JSON can always hold.
+fn json(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).unwrap_or_default().into()
+}

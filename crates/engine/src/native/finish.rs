@@ -1,0 +1,270 @@
+//! The stop hook and what follows it: a mission ends as done only when its criteria pass and its
+//! proposal was decided in favour.
+
+use domain::fact::Denial;
+use domain::run::End;
+use domain::{Criterion, Outcome, Payload};
+use serde::de::DeserializeOwned;
+
+use super::view::{Judgement, Stage, View, short};
+use crate::host::{
+    Checkpoint, DeliverRequest, Delivered, HostFailure, MergeFailed, MergeRequest, Merged, Message,
+};
+use crate::output;
+use crate::prompt::{self, Unmet};
+
+/// Refusals in a row, on the same commit, after which the model is asked to plan anew.
+const STALLED: u32 = 3;
+/// How much of the model's closing words goes into reasons and merges, in bytes.
+const SUMMARY: usize = 2_000;
+
+impl View {
+    pub(super) fn checkpointed(&mut self, outcome: Outcome, payload: Option<&Payload>) {
+        let checkpoint = match outcome {
+            Outcome::Succeeded => parse::<Checkpoint>(payload),
+            _ => None,
+        };
+        let saving = match &self.stage {
+            Stage::Saving { end, reason } => Some((*end, reason.clone())),
+            _ => None,
+        };
+        match (checkpoint, saving) {
+            (Some(checkpoint), saving) => {
+                self.checkpoint = Some(checkpoint);
+                self.touched = false;
+                match saving {
+                    Some((end, reason)) => self.finish(end, format!("{reason}; {}", self.kept())),
+                    None => self.judge_all(),
+                }
+            }
+            (None, Some((end, reason))) => {
+                let reason = format!("{reason}; the workspace could not be committed; {}", self.kept());
+                self.finish(end, reason);
+            }
+            // Interrupted: it is planned again, and doing it twice is doing it once.
+            (None, None) if outcome == Outcome::Cancelled => {}
+            (None, None) => {
+                let failure = parse::<HostFailure>(payload).unwrap_or_default();
+                let reason =
+                    format!("the workspace could not be committed: {}; {}", failure.message, self.kept());
+                self.finish(End::Failed, reason);
+            }
+        }
+    }
+
+    fn judge_all(&mut self) {
+        self.judgements.fill(Judgement::Due);
+        self.stage = Stage::Judging;
+        if self.judgements.is_empty() {
+            self.conclude();
+        }
+    }
+
+    pub(super) fn judged(&mut self, seq: u64, at: usize, outcome: Outcome, payload: Option<&Payload>) {
+        let command = match self.mission.as_ref().and_then(|mission| mission.done.get(at)) {
+            Some(Criterion::Command { command }) => command.clone(),
+            None => return,
+        };
+        let output = output::read(payload);
+        let code = output.as_ref().and_then(|output| output.exit_code);
+        let text = output.map(|output| output.text).unwrap_or_default();
+        let failed = |how: String| Judgement::Failed(Unmet { command, how, output: text });
+        let judgement = match outcome {
+            Outcome::Succeeded => Judgement::Passed,
+            Outcome::Failed => {
+                failed(code.map_or_else(|| "failed".into(), |code| format!("exit code {code}")))
+            }
+            Outcome::TimedOut => failed("its time was up and it was ended".into()),
+            Outcome::Cancelled => Judgement::Due,
+        };
+        if let Some(slot) = self.judgements.get_mut(at) {
+            *slot = judgement;
+        }
+        let open = |judgement: &Judgement| matches!(judgement, Judgement::Due | Judgement::Planned);
+        if self.stage != Stage::Judging || self.judgements.iter().any(open) {
+            return;
+        }
+        let unmet: Vec<Unmet> = self
+            .judgements
+            .iter()
+            .filter_map(|judgement| match judgement {
+                Judgement::Failed(unmet) => Some(unmet.clone()),
+                _ => None,
+            })
+            .collect();
+        if unmet.is_empty() { self.conclude() } else { self.refuse(seq, &unmet) }
+    }
+
+    /// The stop hook refuses: the loop goes on, or stops when it goes in circles.
+    fn refuse(&mut self, seq: u64, unmet: &[Unmet]) {
+        let commit = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.commit.clone());
+        if self.refusals > 0 && commit == self.refused_at {
+            self.refusals = self.refusals.saturating_add(1);
+        } else {
+            self.refusals = 1;
+        }
+        self.refused_at = commit;
+        if self.refusals > STALLED {
+            let commands: Vec<String> =
+                unmet.iter().map(|unmet| format!("`{}` ({})", unmet.command, unmet.how)).collect();
+            let reason = format!(
+                "the definition of done does not pass and the agent is stuck, also after a new plan: {}; {}{}",
+                commands.join(", "),
+                self.kept(),
+                self.said()
+            );
+            return self.finish(End::Blocked, reason);
+        }
+        self.say(seq, prompt::unmet(unmet, self.refusals == STALLED));
+        self.stage = Stage::Asking;
+    }
+
+    /// Everything that was to be checked passes.
+    fn conclude(&mut self) {
+        let changed = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.commit.is_some());
+        if changed {
+            self.stage = Stage::Merging;
+            return;
+        }
+        let reason = format!("nothing to change: {}{}", self.checked(), self.said());
+        self.finish(End::Done, reason);
+    }
+
+    pub(super) fn merge_request(&self) -> Option<MergeRequest> {
+        let (mission, checkpoint) = (self.mission.as_ref()?, self.checkpoint.as_ref()?);
+        let checks: Vec<String> =
+            mission.done.iter().map(|Criterion::Command { command }| command.clone()).collect();
+        Some(MergeRequest {
+            run: self.run?,
+            mission: mission.id,
+            goal: mission.goal.clone(),
+            branch: self.branch().to_owned(),
+            head: checkpoint.commit.clone()?,
+            base: mission.base.clone(),
+            line: mission.line.clone(),
+            expected_line_head: checkpoint.line_head.clone(),
+            checked: self.checked(),
+            checks,
+            files: checkpoint.files.clone(),
+            added: checkpoint.added,
+            removed: checkpoint.removed,
+            patch: checkpoint.patch,
+            summary: prompt::cut(&self.words, SUMMARY).to_owned(),
+            message: self.commit_message("Merge"),
+        })
+    }
+
+    pub(super) fn merge_refused(&mut self, reason: &Denial) {
+        let reason = format!("the merge was not made: {}; {}", super::answer::denial(reason), self.kept());
+        self.finish(End::Partial, reason);
+    }
+
+    pub(super) fn merge_done(&mut self, outcome: Outcome, payload: Option<&Payload>) {
+        if outcome == Outcome::Cancelled {
+            // Interrupted: it is planned again, and doing it twice is doing it once.
+            return;
+        }
+        if outcome == Outcome::Succeeded
+            && let Some(Merged { commit }) = parse(payload)
+        {
+            let line = self.mission.as_ref().map(|mission| mission.line.clone()).unwrap_or_default();
+            self.stage = Stage::Delivering { request: DeliverRequest { commit, line } };
+            return;
+        }
+        let MergeFailed { message, conflicts } = parse(payload).unwrap_or_default();
+        let why = match (conflicts.is_empty(), message.is_empty()) {
+            (false, _) => format!("conflicts in {}", conflicts.join(", ")),
+            (true, false) => message,
+            (true, true) => "its result is not known".into(),
+        };
+        let reason = format!("the merge was not made: {why}; {}", self.kept());
+        self.finish(End::Partial, reason);
+    }
+
+    pub(super) fn delivered(&mut self, outcome: Outcome, payload: Option<&Payload>) {
+        let delivered = match outcome {
+            Outcome::Succeeded => parse::<Delivered>(payload),
+            // Interrupted: it is planned again, and doing it twice is doing it once.
+            Outcome::Cancelled => return,
+            _ => None,
+        };
+        let (commit, line) = self.merge_commit();
+        match delivered {
+            Some(Delivered::FastForwarded { .. } | Delivered::AlreadyThere) => {
+                let reason = format!("merged into {line} as {commit}; {}", self.checked());
+                self.finish(End::Done, reason);
+            }
+            Some(Delivered::Left { reason, command }) => {
+                self.left_undelivered(&format!("{reason}; take it over with `{command}`"));
+            }
+            None => {
+                let failure = parse::<HostFailure>(payload).unwrap_or_default();
+                self.left_undelivered(&failure.message);
+            }
+        }
+    }
+
+    /// The merge is on Regie's line; the owner's branch does not have it yet.
+    pub(super) fn left_undelivered(&mut self, why: &str) {
+        let (commit, line) = self.merge_commit();
+        let why = if why.is_empty() { "the reason is not known" } else { why };
+        let reason = format!(
+            "merged into Regie's line of {line} as {commit}; your branch was left alone: {why}; {}",
+            self.checked()
+        );
+        self.finish(End::Done, reason);
+    }
+
+    fn merge_commit(&self) -> (String, String) {
+        match &self.stage {
+            Stage::Delivering { request } => (short(&request.commit).to_owned(), request.line.clone()),
+            _ => (String::new(), String::new()),
+        }
+    }
+
+    /// What was checked, in one plain sentence.
+    fn checked(&self) -> String {
+        let count = self.judgements.len();
+        match self.mission.as_ref().map(|mission| mission.done.as_slice()) {
+            None | Some([]) => "nothing was checked: the mission has no definition of done".into(),
+            Some([Criterion::Command { command }]) => format!("checked: `{command}` passes"),
+            Some(_) => format!("checked: all {count} criteria pass"),
+        }
+    }
+
+    fn said(&self) -> String {
+        match prompt::cut(self.words.trim(), SUMMARY) {
+            "" => String::new(),
+            words => format!("\n\nThe agent's last words: {words}"),
+        }
+    }
+
+    /// A commit's message: what the owner asked for, what the agent says, and where it comes from.
+    pub(super) fn commit_message(&self, what: &str) -> Message {
+        let (Some(mission), Some(started), Some(run)) = (&self.mission, &self.started, self.run) else {
+            return Message::default();
+        };
+        let goal = one_line(&mission.goal);
+        let trailers = [
+            ("Regie-Run", run.to_string()),
+            ("Regie-Mission", mission.id.to_string()),
+            ("Regie-Principal", one_line(&started.principal)),
+            ("Regie-On-Behalf-Of", one_line(&started.on_behalf_of)),
+            ("Regie-Lease", started.lease.to_string()),
+            ("Regie-Model", one_line(&mission.model)),
+        ];
+        Message {
+            subject: format!("{what}: {}", prompt::cut(&goal, 60).trim_end()),
+            body: prompt::cut(self.words.trim(), SUMMARY).trim().to_owned(),
+            trailers: trailers.map(|(key, value)| (key.to_owned(), value)).to_vec(),
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn parse<T: DeserializeOwned>(payload: Option<&Payload>) -> Option<T> {
+    serde_json::from_slice(&payload?.0).ok()
+}

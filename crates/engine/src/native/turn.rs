@@ -1,0 +1,122 @@
+//! The tool calls of one answer: each gets exactly one result, and all results go into one message.
+
+use bytes::Bytes;
+use domain::budget::Exhausted;
+use domain::{Effect, Risk};
+use models::{Block, Message, RawJson, Response};
+use serde::Serialize;
+
+use crate::config::Toolbox;
+
+/// The calls of one answer.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    calls: Vec<Call>,
+    /// A cap that one of them met.
+    pub(super) exhausted: Option<Exhausted>,
+    /// The run is being cancelled.
+    pub(super) cancelled: bool,
+}
+
+/// One call.
+#[derive(Debug)]
+pub(super) struct Call {
+    id: String,
+    pub(super) name: String,
+    pub(super) request: Bytes,
+    pub(super) effect: Effect,
+    pub(super) risk: Risk,
+    progress: Progress,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Progress {
+    Due,
+    Planned,
+    Answered(Result<String, String>),
+}
+
+#[derive(Serialize)]
+struct ToolRequest<'a> {
+    tool: &'a str,
+    input: &'a RawJson,
+}
+
+impl Turn {
+    /// The calls of an answer. What must not be executed (a broken input, a tool that is not there)
+    /// is answered at once and becomes no step.
+    pub(super) fn new(response: &Response, toolbox: &Toolbox) -> Self {
+        let calls = response.calls().map(|call| {
+            let answered = |why: String| Call {
+                id: call.id.to_owned(),
+                name: call.name.to_owned(),
+                request: Bytes::new(),
+                effect: Effect::Read,
+                risk: Risk::Read,
+                progress: Progress::Answered(Err(why)),
+            };
+            let input = match call.input {
+                Ok(input) => input,
+                Err(error) => return answered(error.to_string()),
+            };
+            let Some(tool) = toolbox.find(call.name) else {
+                let names: Vec<&str> = toolbox.iter().map(|tool| tool.spec.name.as_str()).collect();
+                let name = crate::prompt::cut(call.name, 100);
+                return answered(format!("there is no tool `{name}`; the tools are: {}", names.join(", ")));
+            };
+            Call {
+                id: call.id.to_owned(),
+                name: call.name.to_owned(),
+                request: super::json(&ToolRequest { tool: call.name, input }),
+                effect: tool.effect,
+                risk: tool.risk,
+                progress: Progress::Due,
+            }
+        });
+        Self { calls: calls.collect(), exhausted: None, cancelled: false }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// The calls that wait for a step, in order.
+    pub(super) fn due(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().filter(|call| call.progress == Progress::Due)
+    }
+
+    /// The first of them has its step.
+    pub(super) fn plan(&mut self) -> Option<usize> {
+        let at = self.calls.iter().position(|call| call.progress == Progress::Due)?;
+        self.calls.get_mut(at)?.progress = Progress::Planned;
+        Some(at)
+    }
+
+    /// Whether a call may have changed the workspace.
+    pub(super) fn writes(&self, at: usize) -> bool {
+        self.calls.get(at).is_some_and(|call| call.effect != Effect::Read)
+    }
+
+    pub(super) fn answer(&mut self, at: usize, result: Result<String, String>) {
+        if let Some(call) = self.calls.get_mut(at) {
+            call.progress = Progress::Answered(result);
+        }
+    }
+
+    /// Answers what has no step with a refusal.
+    pub(super) fn drop_due(&mut self, why: &str) {
+        for call in self.calls.iter_mut().filter(|call| call.progress == Progress::Due) {
+            call.progress = Progress::Answered(Err(why.to_owned()));
+        }
+    }
+
+    /// All results as one message, in the order of the calls, once every call has one.
+    pub(super) fn results(&self) -> Option<Message> {
+        let block = |call: &Call| match &call.progress {
+            Progress::Answered(Ok(text)) => Some(Block::tool_result(call.id.as_str(), Ok(text))),
+            Progress::Answered(Err(text)) => Some(Block::tool_result(call.id.as_str(), Err(text))),
+            Progress::Due | Progress::Planned => None,
+        };
+        self.calls.iter().map(block).collect::<Option<Vec<_>>>().map(Message::user)
+    }
+}

@@ -1,0 +1,321 @@
+//! What the driver keeps of a run, and which step leads where.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::budget::Exhausted;
+use domain::fact::{Denial, RunStarted};
+use domain::run::End;
+use domain::{
+    Criterion, Digest, Fact, Header, Mission, Outcome, Payload, RunId, StepKind, StepNo, Timestamp,
+};
+use models::{Block, Message, Request};
+
+use super::turn::Turn;
+use crate::config::Config;
+use crate::host::{self, Checkpoint, DeliverRequest};
+use crate::prompt::{self, Unmet};
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The run has not started.
+    Fresh,
+    /// The model is asked.
+    Asking,
+    /// The calls of a turn are due.
+    Acting,
+    /// The vendor asked to wait.
+    Pausing { until: Timestamp, why: String },
+    /// The workspace is committed before the criteria are judged.
+    Checkpointing,
+    /// The criteria are judged.
+    Judging,
+    /// The proposal is merged.
+    Merging,
+    /// The merge is brought to the owner.
+    Delivering { request: DeliverRequest },
+    /// The workspace is committed a last time, then the run ends.
+    Saving { end: End, reason: String },
+    /// The run ends.
+    Over { end: End, reason: String },
+}
+
+/// What an open step is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Job {
+    Ask,
+    Call(usize),
+    Checkpoint,
+    Verdict(usize),
+    Merge,
+    Deliver,
+    Timer,
+}
+
+/// How far the judgement of one criterion is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Judgement {
+    Due,
+    Planned,
+    Passed,
+    Failed(Unmet),
+}
+
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) config: Arc<Config>,
+    pub(super) run: Option<RunId>,
+    pub(super) started: Option<RunStarted>,
+    pub(super) mission: Option<Mission>,
+    pub(super) stage: Stage,
+    /// The conversation as it is sent: messages are only appended to it.
+    pub(super) request: Request,
+    /// For each message, the event that brought it.
+    pub(super) marks: Vec<u64>,
+    /// Why requests can no longer be composed: a content is forgotten or unreadable.
+    pub(super) broken: Option<String>,
+    pub(super) turn: Turn,
+    pub(super) judgements: Vec<Judgement>,
+    pub(super) checkpoint: Option<Checkpoint>,
+    /// The model's last prose.
+    pub(super) words: String,
+    /// Whether a tool may have changed the workspace since the last checkpoint.
+    pub(super) touched: bool,
+    /// Model calls in a row that failed, and of them those that the vendor asked to delay.
+    pub(super) failures: u32,
+    pub(super) pauses: u32,
+    /// Answers in a row that had to be asked to go on.
+    pub(super) nudges: u32,
+    /// Refusals of the stop hook in a row on the same commit.
+    pub(super) refusals: u32,
+    pub(super) refused_at: Option<String>,
+    jobs: BTreeMap<StepNo, Job>,
+}
+
+impl View {
+    pub(super) fn new(config: Arc<Config>) -> Self {
+        let request = Request {
+            model: String::new(),
+            max_tokens: config.max_output_tokens,
+            system: config.system.clone(),
+            tools: config.toolbox.specs(),
+            messages: Vec::new(),
+            effort: config.effort,
+        };
+        Self {
+            config,
+            run: None,
+            started: None,
+            mission: None,
+            stage: Stage::Fresh,
+            request,
+            marks: Vec::new(),
+            broken: None,
+            turn: Turn::default(),
+            judgements: Vec::new(),
+            checkpoint: None,
+            words: String::new(),
+            touched: false,
+            failures: 0,
+            pauses: 0,
+            nudges: 0,
+            refusals: 0,
+            refused_at: None,
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn fold(&mut self, header: &Header, payload: Option<&Payload>) {
+        let seq = header.seq;
+        match &header.fact {
+            Fact::RunStarted(started) => self.start(header, started, payload),
+            Fact::StepPlanned(planned) => {
+                if let Some(job) = self.job_of(planned.kind, &planned.tool) {
+                    self.jobs.insert(planned.step, job);
+                }
+            }
+            Fact::StepCompleted { step, outcome, .. } => {
+                if let Some(job) = self.jobs.remove(step) {
+                    self.completed(seq, job, *outcome, payload);
+                }
+            }
+            Fact::StepDenied { step, reason } => {
+                if let Some(job) = self.jobs.remove(step) {
+                    self.denied(seq, job, reason);
+                }
+            }
+            Fact::TimerFired { step } if matches!(self.stage, Stage::Pausing { .. }) => {
+                self.jobs.remove(step);
+                self.stage = Stage::Asking;
+            }
+            // The owner let it go on: what failed before counts no more.
+            Fact::Resumed { .. } => {
+                self.failures = 0;
+                self.pauses = 0;
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, header: &Header, started: &RunStarted, payload: Option<&Payload>) {
+        self.run = Some(header.run);
+        self.started = Some(started.clone());
+        let mission = payload.and_then(|payload| serde_json::from_slice::<Mission>(&payload.0).ok());
+        let Some(mission) = mission else {
+            return self.give_up("the mission of this run was forgotten or cannot be read".into());
+        };
+        let tools = self.config.toolbox.to_bytes().unwrap_or_default();
+        if Digest::of(self.config.system.as_bytes()) != started.system || Digest::of(&tools) != started.tools
+        {
+            return self.give_up(
+                "the system text or the tool list is not the one that this run was started with".into(),
+            );
+        }
+        self.request.model.clone_from(&mission.model);
+        self.say(header.seq, prompt::goal(&mission));
+        self.judgements = vec![Judgement::Due; mission.done.len()];
+        self.mission = Some(mission);
+        self.stage = Stage::Asking;
+    }
+
+    /// What a step is for follows from the stage it was planned in: steps are planned in order.
+    fn job_of(&mut self, kind: StepKind, tool: &str) -> Option<Job> {
+        match (kind, &self.stage) {
+            (StepKind::ModelCall, _) => Some(Job::Ask),
+            (StepKind::Timer, _) => Some(Job::Timer),
+            (StepKind::Checkpoint, _) => Some(Job::Checkpoint),
+            (StepKind::Verdict, _) => {
+                let at = self.judgements.iter().position(|judgement| *judgement == Judgement::Due)?;
+                *self.judgements.get_mut(at)? = Judgement::Planned;
+                Some(Job::Verdict(at))
+            }
+            (StepKind::ToolCall, Stage::Acting) => self.turn.plan().map(Job::Call),
+            (StepKind::ToolCall, Stage::Merging) if tool == host::MERGE => Some(Job::Merge),
+            (StepKind::ToolCall, Stage::Delivering { .. }) if tool == host::DELIVER => Some(Job::Deliver),
+            _ => None,
+        }
+    }
+
+    fn completed(&mut self, seq: u64, job: Job, outcome: Outcome, payload: Option<&Payload>) {
+        match job {
+            Job::Ask => self.model_answered(seq, outcome, payload),
+            Job::Call(at) => {
+                self.touched |= self.turn.writes(at);
+                self.turn.answer(at, super::answer::result(outcome, payload));
+                self.settle_turn(seq);
+            }
+            Job::Checkpoint => self.checkpointed(outcome, payload),
+            Job::Verdict(at) => self.judged(seq, at, outcome, payload),
+            Job::Merge => self.merge_done(outcome, payload),
+            Job::Deliver => self.delivered(outcome, payload),
+            Job::Timer => self.stage = Stage::Asking,
+        }
+    }
+
+    fn denied(&mut self, seq: u64, job: Job, reason: &Denial) {
+        if let Job::Call(at) = job {
+            match reason {
+                Denial::Budget { cap } => self.turn.exhausted = Some(*cap),
+                Denial::Cancelled => self.turn.cancelled = true,
+                Denial::Policy { .. } | Denial::Gate { .. } => {}
+            }
+            self.turn.answer(at, Err(super::answer::denial(reason)));
+            return self.settle_turn(seq);
+        }
+        match (job, reason) {
+            (_, Denial::Cancelled) => self.finish(End::Cancelled, "cancelled by the owner".into()),
+            (Job::Merge, Denial::Gate { .. } | Denial::Policy { .. }) => self.merge_refused(reason),
+            (Job::Deliver, _) => self.left_undelivered(&super::answer::denial(reason)),
+            (_, Denial::Budget { cap }) => self.exhausted(*cap),
+            (job, _) => {
+                let what = match job {
+                    Job::Ask => "asking the model",
+                    Job::Verdict(_) => "running a criterion",
+                    _ => "committing the workspace",
+                };
+                let reason =
+                    format!("{what} was refused: {}; {}", super::answer::denial(reason), self.kept());
+                self.finish(End::Blocked, reason);
+            }
+        }
+    }
+
+    /// Appends a message of Regie's own.
+    pub(super) fn say(&mut self, seq: u64, text: String) {
+        self.push(seq, Message::user(vec![Block::text(text)]));
+    }
+
+    pub(super) fn push(&mut self, seq: u64, message: Message) {
+        self.request.messages.push(message);
+        self.marks.push(seq);
+    }
+
+    /// The criteria that are still to be run, as commands.
+    pub(super) fn due_criteria(&self) -> impl Iterator<Item = &str> {
+        let done = self.mission.iter().flat_map(|mission| &mission.done);
+        done.zip(&self.judgements)
+            .filter(|(_, judgement)| **judgement == Judgement::Due)
+            .map(|(Criterion::Command { command }, _)| command.as_str())
+    }
+
+    /// The run can go nowhere: what it is made of cannot be read.
+    pub(super) fn give_up(&mut self, why: String) {
+        self.finish(End::Failed, why.clone());
+        self.broken = Some(why);
+    }
+
+    /// Ends the run. The first end stands.
+    pub(super) fn finish(&mut self, end: End, reason: String) {
+        if !matches!(self.stage, Stage::Over { .. }) {
+            self.stage = Stage::Over { end, reason };
+        }
+    }
+
+    /// A cap is reached: the work is committed once more where that is still within the caps.
+    pub(super) fn exhausted(&mut self, cap: Exhausted) {
+        let caps = self.started.as_ref().map(|started| started.caps).unwrap_or_default();
+        let limit = match cap {
+            Exhausted::Tokens => format!(" of {}", caps.tokens),
+            Exhausted::Dollars => format!(" of {}", crate::timeline::dollars(caps.nanodollars)),
+            Exhausted::Calls => format!(" of {}", caps.calls),
+            Exhausted::Turns => format!(" of {}", caps.turns),
+            Exhausted::Time => format!(" of {} min", caps.millis / 60_000),
+            Exhausted::Day => String::new(),
+        };
+        let reason = format!("the cap on {}{limit} is reached", cap.noun());
+        let affordable = !matches!(cap, Exhausted::Calls | Exhausted::Time);
+        match std::mem::replace(&mut self.stage, Stage::Fresh) {
+            Stage::Over { end, reason } => self.stage = Stage::Over { end, reason },
+            Stage::Saving { end, reason } => {
+                let reason = format!("{reason}; {}", self.kept());
+                self.stage = Stage::Over { end, reason };
+            }
+            _ if affordable && self.touched => {
+                self.stage = Stage::Saving { end: End::BudgetExhausted, reason };
+            }
+            _ => {
+                let reason = format!("{reason}; {}", self.kept());
+                self.stage = Stage::Over { end: End::BudgetExhausted, reason };
+            }
+        }
+    }
+
+    pub(super) fn branch(&self) -> &str {
+        self.started.as_ref().map_or("", |started| started.branch.as_str())
+    }
+
+    /// What is left of the work, for the owner.
+    pub(super) fn kept(&self) -> String {
+        match self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.commit.as_deref()) {
+            Some(commit) => format!("branch `{}` keeps the work at {}", self.branch(), short(commit)),
+            None if self.touched => "changes are in the workspace, nothing was committed".into(),
+            None => "nothing was changed".into(),
+        }
+    }
+}
+
+/// A commit as people write it.
+pub(super) fn short(commit: &str) -> &str {
+    prompt::cut(commit, 12)
+}

@@ -1,0 +1,21 @@
+//! What the driver and the timeline read of a jailed step's payload. Narrower than what the runner
+//! writes, so that a journal stays readable when the runner learns to say more.
+
+use domain::{Millis, Payload};
+use serde::Deserialize;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Output {
+    pub(crate) text: String,
+    #[serde(default)]
+    pub(crate) exit_code: Option<i32>,
+    #[serde(default)]
+    pub(crate) is_error: bool,
+    #[serde(default)]
+    pub(crate) duration_ms: Option<Millis>,
+}
+
+/// `None` for a payload that the kernel itself left empty, or that is no result.
+pub(crate) fn read(payload: Option<&Payload>) -> Option<Output> {
+    serde_json::from_slice(&payload?.0).ok()
+}

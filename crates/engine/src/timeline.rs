@@ -1,0 +1,361 @@
+//! A run's events as lines that a person can read: `turn 3 · shell: node --test · exit 1 · 0.4 s`.
+//!
+//! Pure: `regie show`, `regie log` and the live view fold the same events into the same lines. What
+//! agents and tools wrote is cleaned, so that it can neither steer a terminal nor hide in it.
+
+mod words;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use domain::fact::{Parking, StepPlanned};
+use domain::gate::{Answer, Question};
+use domain::{
+    Amount, Fact, GateId, Header, Millis, Mission, Outcome, Payload, Recorded, StepKind, StepNo, Timestamp,
+};
+use models::Response;
+use serde::Serialize;
+
+use crate::failure::ModelFailure;
+use crate::host::{self, Checkpoint, Delivered, HostFailure, MergeFailed, Merged};
+use crate::output;
+pub use words::dollars;
+use words::{clean, end_name, lines, request_title, seconds};
+
+/// What a line is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the nouns of the house")]
+pub enum Kind {
+    Start,
+    Model,
+    Tool,
+    Checkpoint,
+    Verdict,
+    Merge,
+    Deliver,
+    Gate,
+    Timer,
+    Rest,
+    Recovery,
+    End,
+}
+
+/// One line of a run's timeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Item {
+    /// The event that the line comes from.
+    pub seq: u64,
+    /// The step that it is about.
+    pub step: Option<StepNo>,
+    /// The gate that it is about.
+    pub gate: Option<GateId>,
+    /// The model turn that it belongs to, from 1; 0 before the first.
+    pub turn: u64,
+    /// What it is about.
+    pub kind: Kind,
+    /// What happened, in a few words.
+    pub title: String,
+    /// What there is to read: output, prose, a reason. Lines, cleaned; may be empty.
+    pub detail: String,
+    /// How it ended, in a few words; empty where that goes without saying.
+    pub outcome: String,
+    /// Whether it went wrong.
+    pub is_error: bool,
+    /// What it used.
+    pub cost: Amount,
+    /// How long it took.
+    pub millis: Option<Millis>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Folds a run's events into lines.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    turn: u64,
+    open: BTreeMap<StepNo, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    planned: StepPlanned,
+    title: String,
+    since: Option<Timestamp>,
+}
+
+/// The lines of these events.
+pub fn items<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> Vec<Item> {
+    let mut timeline = Timeline::default();
+    events.into_iter().filter_map(|event| timeline.fold(&event.header, event.payload.as_ref())).collect()
+}
+
+impl Timeline {
+    /// What is running: step, title, since when.
+    pub fn running(&self) -> impl Iterator<Item = (StepNo, &str, Timestamp)> {
+        self.open.iter().filter_map(|(step, open)| Some((*step, open.title.as_str(), open.since?)))
+    }
+
+    /// Takes in one event; most lead to no line.
+    pub fn fold(&mut self, header: &Header, payload: Option<&Payload>) -> Option<Item> {
+        let item = |kind, title: String| Item {
+            seq: header.seq,
+            step: header.fact.step(),
+            gate: None,
+            turn: self.turn,
+            kind,
+            title,
+            detail: String::new(),
+            outcome: String::new(),
+            is_error: false,
+            cost: Amount::default(),
+            millis: None,
+            at: header.at,
+        };
+        match &header.fact {
+            Fact::RunStarted(_) => {
+                let mission: Option<Mission> = json(payload);
+                let goal = mission.map_or_else(|| "(forgotten)".into(), |mission| mission.goal);
+                Some(item(Kind::Start, format!("started: {}", clean(&goal, 100))))
+            }
+            Fact::StepPlanned(planned) => {
+                self.plan(planned, payload);
+                None
+            }
+            Fact::StepIntended { step, .. } => {
+                if let Some(open) = self.open.get_mut(step) {
+                    open.since = Some(header.at);
+                }
+                None
+            }
+            Fact::StepDenied { step, reason } => {
+                let open = self.open.remove(step)?;
+                let detail = crate::native::denial(reason);
+                let item = item(open.kind(), open.title);
+                Some(Item { outcome: "denied".into(), detail, is_error: true, ..item })
+            }
+            Fact::StepCompleted { step, outcome, spent, .. } => {
+                let open = self.open.remove(step)?;
+                let millis = open.since.map(|since| header.at.since(since));
+                let base = item(open.kind(), open.title.clone());
+                Some(completed(Item { cost: *spent, millis, ..base }, &open, *outcome, payload))
+            }
+            Fact::TimerFired { step } => {
+                let open = self.open.remove(step)?;
+                Some(item(Kind::Timer, open.title))
+            }
+            Fact::GateOpened { gate, question, decision, subject, .. } => {
+                let title = self.open.get(subject).map_or("a step", |open| open.title.as_str());
+                let title = match question {
+                    Question::Approve => format!("gate: {title}?"),
+                    Question::WasItDone => format!("gate: was this done before the crash: {title}?"),
+                };
+                let detail = decision.as_ref().map(|decision| decision.rule.clone()).unwrap_or_default();
+                Some(Item { gate: Some(*gate), detail, ..item(Kind::Gate, title) })
+            }
+            Fact::GateAnswered { gate, answer, by } => {
+                let (answer, is_error) = match answer {
+                    Answer::Approved => ("approved", false),
+                    Answer::Refused => ("refused", true),
+                    Answer::Expired => ("expired", true),
+                    Answer::WasDone => ("it was done", false),
+                    Answer::Repeat => ("it was not done: again", false),
+                };
+                let title = format!("gate: {answer} by {}", clean(by, 60));
+                Some(Item { gate: Some(*gate), is_error, ..item(Kind::Gate, title) })
+            }
+            fact => self.bookkeeping(fact, payload, &item),
+        }
+    }
+
+    fn plan(&mut self, planned: &StepPlanned, payload: Option<&Payload>) {
+        // A question to a human is told by its gate.
+        if planned.kind == StepKind::WaitHuman {
+            return;
+        }
+        if planned.kind == StepKind::ModelCall {
+            self.turn = self.turn.saturating_add(1);
+        }
+        let title = match planned.kind {
+            StepKind::ModelCall => format!("model: {}", clean(&planned.tool, 60)),
+            _ => request_title(planned, payload),
+        };
+        self.open.insert(planned.step, Open { planned: planned.clone(), title, since: None });
+    }
+
+    fn bookkeeping(
+        &self,
+        fact: &Fact,
+        payload: Option<&Payload>,
+        item: &dyn Fn(Kind, String) -> Item,
+    ) -> Option<Item> {
+        let title_of = |step| self.open.get(step).map_or("a step", |open| open.title.as_str());
+        Some(match fact {
+            Fact::StepUncertain { step } => Item {
+                is_error: true,
+                ..item(Kind::Recovery, format!("nobody knows whether this happened: {}", title_of(step)))
+            },
+            Fact::ModelCallLost { spent, .. } => Item {
+                cost: *spent,
+                ..item(Kind::Recovery, "the model's answer was lost in a crash; asked again".into())
+            },
+            Fact::WorkspaceRestored { step, .. } => item(
+                Kind::Recovery,
+                format!("files rolled back after a crash, run again: {}", title_of(step)),
+            ),
+            Fact::StopRequested { by } => item(Kind::Rest, format!("stop asked for by {}", clean(by, 60))),
+            Fact::CancelRequested { by } => item(Kind::Rest, format!("cancelled by {}", clean(by, 60))),
+            Fact::Parked { reason: Parking::Stopped } => item(Kind::Rest, "stopped".into()),
+            Fact::Parked { reason: Parking::Blocked { code, hint } } => Item {
+                detail: lines(hint, 4),
+                is_error: true,
+                ..item(Kind::Rest, format!("waits: {}", clean(code, 60)))
+            },
+            Fact::Resumed { by } => item(Kind::Rest, format!("resumed by {}", clean(by, 60))),
+            Fact::Ended { end } => Item {
+                detail: payload
+                    .map(|payload| lines(&String::from_utf8_lossy(&payload.0), 40))
+                    .unwrap_or_default(),
+                is_error: *end != domain::End::Done,
+                ..item(Kind::End, format!("ended: {}", end_name(*end)))
+            },
+            _ => return None,
+        })
+    }
+}
+
+impl Open {
+    fn kind(&self) -> Kind {
+        match (self.planned.kind, self.planned.tool.as_str()) {
+            (StepKind::ModelCall, _) => Kind::Model,
+            (StepKind::Checkpoint, _) => Kind::Checkpoint,
+            (StepKind::Verdict, _) => Kind::Verdict,
+            (StepKind::Timer, _) => Kind::Timer,
+            (_, host::MERGE) => Kind::Merge,
+            (_, host::DELIVER) => Kind::Deliver,
+            _ => Kind::Tool,
+        }
+    }
+}
+
+/// Tells how a step went by what it gave back.
+fn completed(item: Item, open: &Open, outcome: Outcome, payload: Option<&Payload>) -> Item {
+    let is_error = outcome != Outcome::Succeeded;
+    let plain = match outcome {
+        Outcome::Succeeded => "",
+        Outcome::Failed => "failed",
+        Outcome::TimedOut => "time was up",
+        Outcome::Cancelled => "interrupted",
+    };
+    let item = Item { is_error, outcome: plain.into(), ..item };
+    match (open.kind(), is_error) {
+        (Kind::Model, false) => model_answer(item, payload),
+        (Kind::Model, true) => match json::<ModelFailure>(payload) {
+            Some(failure) => Item { detail: lines(&failure.message, 4), outcome: failure.code, ..item },
+            None => item,
+        },
+        (Kind::Checkpoint, false) => match json::<Checkpoint>(payload) {
+            Some(checkpoint) if checkpoint.commit.is_some() => {
+                let files: Vec<String> = checkpoint
+                    .files
+                    .iter()
+                    .map(|file| {
+                        format!(
+                            "{} {} +{} −{}",
+                            file.status,
+                            clean(&file.path, 120),
+                            file.added,
+                            file.removed
+                        )
+                    })
+                    .collect();
+                let outcome =
+                    format!("{}, +{} −{}", count(files.len()), checkpoint.added, checkpoint.removed);
+                Item { outcome, detail: files.join("\n"), ..item }
+            }
+            _ => Item { outcome: "no changes".into(), ..item },
+        },
+        (Kind::Merge, false) => match json::<Merged>(payload) {
+            Some(merged) => Item { outcome: format!("merged as {}", clean(&merged.commit, 12)), ..item },
+            None => item,
+        },
+        (Kind::Merge, true) => match json::<MergeFailed>(payload) {
+            Some(failed) => Item { detail: lines(&failed.message, 20), ..item },
+            None => item,
+        },
+        (Kind::Deliver, false) => match json::<Delivered>(payload) {
+            Some(Delivered::FastForwarded { commit }) => {
+                Item { outcome: format!("your branch is at {}", clean(&commit, 12)), ..item }
+            }
+            Some(Delivered::AlreadyThere) => Item { outcome: "your branch has it".into(), ..item },
+            Some(Delivered::Left { reason, command }) => Item {
+                outcome: "your branch was left alone".into(),
+                detail: lines(&format!("{reason}\n{command}"), 8),
+                ..item
+            },
+            None => item,
+        },
+        (Kind::Checkpoint | Kind::Deliver, true) => match json::<HostFailure>(payload) {
+            Some(failure) => Item { detail: lines(&failure.message, 8), ..item },
+            None => item,
+        },
+        _ => tool_output(item, payload),
+    }
+}
+
+fn count(files: usize) -> String {
+    match files {
+        1 => "1 file".into(),
+        files => format!("{files} files"),
+    }
+}
+
+fn model_answer(item: Item, payload: Option<&Payload>) -> Item {
+    let Some(response) = json::<Response>(payload) else { return item };
+    let tokens = response.usage.total_input().saturating_add(response.usage.output);
+    Item { outcome: format!("{tokens} tokens"), detail: lines(&response.text(), 40), ..item }
+}
+
+fn tool_output(item: Item, payload: Option<&Payload>) -> Item {
+    let Some(output) = output::read(payload) else { return item };
+    let outcome = match output.exit_code {
+        Some(code) if item.outcome.is_empty() || code != 0 => format!("exit {code}"),
+        _ if output.is_error && item.outcome.is_empty() => "error".into(),
+        _ => item.outcome.clone(),
+    };
+    let millis = output.duration_ms.or(item.millis);
+    Item {
+        outcome,
+        detail: lines(&output.text, 40),
+        is_error: item.is_error || output.is_error,
+        millis,
+        ..item
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if self.turn > 0 && matches!(self.kind, Kind::Model | Kind::Tool) {
+            parts.push(format!("turn {}", self.turn));
+        }
+        parts.push(self.title.clone());
+        if !self.outcome.is_empty() {
+            parts.push(self.outcome.clone());
+        }
+        if self.cost.nanodollars > 0 {
+            parts.push(dollars(self.cost.nanodollars));
+        }
+        if self.cost.unpriced > 0 {
+            parts.push("price unknown".into());
+        }
+        if let Some(millis) = self.millis {
+            parts.push(seconds(millis));
+        }
+        f.write_str(&parts.join(" · "))
+    }
+}
+
+fn json<T: serde::de::DeserializeOwned>(payload: Option<&Payload>) -> Option<T> {
+    serde_json::from_slice(&payload?.0).ok()
+}

@@ -1,0 +1,146 @@
+//! Random runs: whatever tools, models and policies do, every call is answered exactly once and the
+//! run ends within its caps.
+
+use domain::budget::{Caps, Exhausted};
+use domain::fact::{Denial, StepPlanned};
+use domain::gate::Answer;
+use domain::{Outcome, StepKind};
+use engine::ModelFailure;
+use kernel::driver::{Driver, Next};
+use models::{Block, Response, Stop};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::world::{
+    World, answer, at_gate, broken_call, by_policy, call, checkpoint, config, mission, output, shell,
+    thinking,
+};
+
+fn outcome(dice: u8) -> Outcome {
+    match dice % 6 {
+        0 => Outcome::Failed,
+        1 => Outcome::TimedOut,
+        2 => Outcome::Cancelled,
+        _ => Outcome::Succeeded,
+    }
+}
+
+fn response(serial: usize, dice: u8) -> Response {
+    let id = |n: usize| format!("t{serial}_{n}");
+    let blocks = match dice % 7 {
+        0 => vec![],
+        1 => vec![thinking(), Block::text("done")],
+        2 => vec![shell(&id(0), "a"), shell(&id(1), "b"), call(&id(2), "read", json!({}))],
+        3 => vec![broken_call(&id(0), "shell", "truncated"), shell(&id(1), "b")],
+        4 => vec![call(&id(0), "nothing", json!({})), call(&id(1), "post", json!({"x": 1}))],
+        5 => vec![broken_call(&id(0), "shell", "unreadable")],
+        _ => vec![Block::text(""), shell(&id(0), "c")],
+    };
+    let stop = match dice / 7 % 9 {
+        0 => Stop::MaxTokens,
+        1 => Stop::PauseTurn,
+        2 if dice > 200 => Stop::Refusal,
+        3 => Stop::ToolUse,
+        4 if dice > 220 => Stop::ContextExceeded,
+        5 => Stop::Other(String::new()),
+        _ => Stop::EndTurn,
+    };
+    answer(stop, blocks)
+}
+
+fn settle(world: &mut World, step: &StepPlanned, serial: usize, dice: u8, more: u8) {
+    let room = world.state.budget.check(step.reserve, world.state.active_time(domain::Timestamp(world.now)));
+    if let Err(cap) = room {
+        return world.deny(step, Denial::Budget { cap });
+    }
+    match (step.kind, dice % 23) {
+        (StepKind::Timer, _) => return world.fire(step),
+        (_, 20) => return world.deny(step, by_policy("no")),
+        (_, 21) => return world.deny(step, at_gate(Answer::Refused)),
+        (_, 22) if more > 230 => return world.deny(step, Denial::Budget { cap: Exhausted::Day }),
+        _ => {}
+    }
+    let outcome = outcome(dice);
+    match step.kind {
+        StepKind::ModelCall if outcome == Outcome::Succeeded => {
+            world.done(step, outcome, &response(serial, more));
+        }
+        StepKind::ModelCall if outcome == Outcome::Failed => {
+            let retry_at = more.is_multiple_of(2).then_some(domain::Timestamp(world.now + 5));
+            let failure = ModelFailure {
+                code: "model.cut".into(),
+                message: "cut".into(),
+                hint: String::new(),
+                retry_at,
+                retryable: true,
+            };
+            world.done(step, outcome, &failure);
+        }
+        _ if more.is_multiple_of(11) => world.done_bytes(step, outcome, b"garbage".to_vec()),
+        _ if more.is_multiple_of(13) => world.done_bytes(step, outcome, Vec::new()),
+        StepKind::Checkpoint => {
+            let commit = format!("c{}", more % 3);
+            world.done(step, outcome, &checkpoint((!more.is_multiple_of(5)).then_some(commit.as_str())));
+        }
+        StepKind::Verdict => {
+            world.done(step, outcome, &output("said", i32::from(outcome != Outcome::Succeeded)))
+        }
+        _ if step.tool == "merge" => world.done(step, outcome, &json!({"commit": "m", "message": "no"})),
+        _ if step.tool == "deliver" => world.done(step, outcome, &json!({"delivery": "already_there"})),
+        _ => world.done(step, outcome, &output("said", i32::from(more % 2))),
+    }
+}
+
+/// Every call of the conversation has exactly one result, in the very next message. `compose` itself
+/// refuses a request where one is missing; a stray or doubled one would be refused as well.
+fn check_answered(world: &World) {
+    if let Next::Run(specs) = world.driver.next(&world.state) {
+        for spec in specs.iter().filter(|spec| spec.kind == StepKind::ModelCall) {
+            assert!(!spec.request.bytes().is_empty());
+        }
+    }
+    if let Next::End { reason, .. } = world.driver.next(&world.state) {
+        assert!(!reason.contains("cannot be made"), "{reason}");
+        assert!(!reason.is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_run_ends_within_its_caps_with_every_call_answered(
+        dice in prop::collection::vec((any::<u8>(), any::<u8>()), 40..200),
+        criteria in 0usize..3,
+        backwards: bool,
+    ) {
+        let caps = Caps { turns: 25, calls: 60, ..Caps::default() };
+        let commands = ["make test", "make lint"];
+        let mission = domain::Mission { caps, ..mission(&commands[..criteria]) };
+        let mut world = World::with(mission, config());
+        let mut serial = 0;
+        let mut rolls = dice.iter().cycle();
+        let mut steps_taken = 0;
+        loop {
+            check_answered(&world);
+            if let Next::End { .. } = world.driver.next(&world.state) {
+                break;
+            }
+            let mut steps = world.go();
+            prop_assert!(!steps.is_empty(), "the driver neither acts nor ends");
+            if backwards {
+                steps.reverse();
+            }
+            for step in &steps {
+                serial += 1;
+                let (dice, more) = rolls.next().copied().unwrap_or_default();
+                settle(&mut world, step, serial, dice, more);
+            }
+            steps_taken += steps.len();
+            prop_assert!(steps_taken < 400, "the run does not end");
+        }
+        let again = world.reloaded();
+        prop_assert_eq!(again.next(&world.state), world.driver.next(&world.state));
+        prop_assert!(world.state.budget.spent.turns <= 25 && world.state.budget.spent.calls <= 60);
+    }
+}

@@ -1,0 +1,10 @@
+//! The native driver from outside: hand-made runs, composed bytes, and what holds for all runs.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod chaos;
+mod endings;
+mod faults;
+mod flow;
+mod timeline;
+mod wire;
+mod world;
