@@ -1,0 +1,288 @@
+//! The caller's side: starts the launcher, hands it the plan, and follows what runs.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, PipeWriter},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::PathBuf,
+    process::{self, ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    process::Signal,
+};
+
+use crate::{
+    Error, Failure, LAUNCH_ARG, Part, Plan, Posture, Status, support,
+    wire::{self, Answer, Mode, Request},
+};
+
+/// A launcher answers within milliseconds; one that has not by then never will.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// The binary that launches jails: one that calls [`crate::launch_main`] when its first
+/// argument is [`LAUNCH_ARG`].
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    program: PathBuf,
+    args: Vec<OsString>,
+}
+
+impl Launcher {
+    /// The running binary, even when its file has been replaced meanwhile.
+    #[must_use]
+    pub fn this_binary() -> Self {
+        Self::at("/proc/self/exe", vec![LAUNCH_ARG.into()])
+    }
+
+    /// Another binary, and the arguments that make it call [`crate::launch_main`].
+    #[must_use]
+    pub fn at(program: impl Into<PathBuf>, args: Vec<OsString>) -> Self {
+        Self { program: program.into(), args }
+    }
+
+    /// Starts `plan`. Blocks until the program runs (a few milliseconds), from any thread.
+    ///
+    /// # Errors
+    /// [`Error::Plan`], [`Error::Encode`] and [`Error::Program`] for a plan that runs nowhere;
+    /// [`Error::Refused`] when this machine cannot enforce it and the posture is
+    /// [`Posture::Deny`]; [`Error::Launcher`], [`Error::Silent`] and [`Error::Follow`] when
+    /// the launcher itself fails. Nothing was executed in any of these cases.
+    pub fn spawn(&self, plan: &Plan, stdin: Stdin) -> Result<Child, Error> {
+        plan.check()?;
+        match self.start(plan, Mode::Confine, stdin) {
+            Err(Error::Refused { failure, mend }) if plan.posture == Posture::Ask => {
+                let mut child = self.start(plan, Mode::Degrade, stdin)?;
+                child.status = Status::Degraded(format!(
+                    "no jail: {failure}; it runs with your own rights and network, held by \
+                     resource limits only; {mend}"
+                ));
+                Ok(child)
+            }
+            other => other,
+        }
+    }
+
+    /// Builds a whole jail and executes nothing in it.
+    pub(crate) fn rehearse(&self, plan: &Plan) -> Result<(), Error> {
+        let ended = self.start(plan, Mode::Rehearse, Stdin::Null)?.wait()?;
+        if ended.success() { Ok(()) } else { Err(Error::Silent { ended: Some(ended) }) }
+    }
+
+    fn start(&self, plan: &Plan, mode: Mode, stdin: Stdin) -> Result<Child, Error> {
+        let follow = |doing| move |source| Error::Follow { doing, source };
+        let request = Request { plan: plan.clone(), mode };
+        // Said here, as the socket's own errors would hide it.
+        serde_json::to_writer(io::sink(), &request).map_err(|source| Error::Encode { source })?;
+        let (control, theirs) = UnixStream::pair().map_err(follow("making a socket"))?;
+        let (reader, stdin) = match stdin {
+            Stdin::Null => (None, None),
+            Stdin::Piped => {
+                let (reader, writer) = io::pipe().map_err(follow("making a pipe"))?;
+                (Some(reader), Some(writer))
+            }
+        };
+        let launcher = Running::start(self, theirs.into())?;
+        let sent = wire::send(&control, &request, reader.as_ref().map(AsFd::as_fd));
+        drop(reader);
+        let answer = sent.and_then(|()| {
+            control.set_read_timeout(Some(ANSWER_WITHIN))?;
+            wire::receive::<Answer>(&control)
+        });
+        match answer {
+            Ok((Answer::Started, Some(jail))) => Ok(launcher.into_child(control, jail, stdin)),
+            Ok((Answer::Started, None)) | Err(_) => {
+                drop(control);
+                Err(Error::Silent { ended: launcher.end() })
+            }
+            Ok((Answer::Failed(failure), _)) => {
+                drop(control);
+                launcher.end();
+                Err(refusal(failure))
+            }
+        }
+    }
+}
+
+/// Starts `plan` through the running binary; see [`Launcher::spawn`].
+///
+/// # Errors
+/// Those of [`Launcher::spawn`].
+pub fn spawn(plan: &Plan, stdin: Stdin) -> Result<Child, Error> {
+    Launcher::this_binary().spawn(plan, stdin)
+}
+
+/// What the jailed program reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdin {
+    /// Nothing.
+    Null,
+    /// What the caller writes to [`Child::stdin`].
+    Piped,
+}
+
+/// A confined process and all that it starts. Dropping it ends them.
+#[derive(Debug)]
+pub struct Child {
+    /// Where the program's input is written, when it is piped; drop it to end the input.
+    pub stdin: Option<PipeWriter>,
+    /// The program's output.
+    pub stdout: Option<ChildStdout>,
+    /// The program's error output.
+    pub stderr: Option<ChildStderr>,
+    launcher: process::Child,
+    /// The lifeline: the jail ends when this closes, so when this process ends in any way.
+    control: UnixStream,
+    jail: Arc<OwnedFd>,
+    status: Status,
+    ended: Option<ExitStatus>,
+}
+
+impl Child {
+    /// The launcher's process id, for display: it is the jail's parent, outside of it.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.launcher.id()
+    }
+
+    /// What is enforced: [`Status::Enforced`], or [`Status::Degraded`] under posture `Ask`.
+    #[must_use]
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// A handle that ends the jail from elsewhere, while somebody waits here.
+    #[must_use]
+    pub fn killer(&self) -> Killer {
+        Killer { jail: Arc::clone(&self.jail) }
+    }
+
+    /// Ends the jail and all in it. [`Child::wait`] then says killed.
+    ///
+    /// # Errors
+    /// [`Error::Follow`] when the kernel refuses.
+    pub fn kill(&self) -> Result<(), Error> {
+        self.killer().kill()
+    }
+
+    /// Blocks until the program has ended *and nothing of the jail is alive any more*: after
+    /// this no jailed process writes anywhere. Gives the program's own exit code or signal.
+    ///
+    /// # Errors
+    /// [`Error::Follow`] when the launcher cannot be waited for.
+    pub fn wait(&mut self) -> Result<ExitStatus, Error> {
+        if let Some(ended) = self.ended {
+            return Ok(ended);
+        }
+        let follow = |source| Error::Follow { doing: "waiting for its end", source };
+        let ended = self.launcher.wait().map_err(follow)?;
+        // A launcher that was killed leaves the jail dying; the first process of a process
+        // namespace is only dead when all others of it are.
+        loop {
+            match poll(&mut [PollFd::new(&self.jail, PollFlags::IN)], None) {
+                Ok(_) => break,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(follow(error.into())),
+            }
+        }
+        self.ended = Some(ended);
+        Ok(ended)
+    }
+}
+
+/// The jail as a process descriptor: it polls as readable once nothing of the jail is alive,
+/// and [`Child::wait`] does not block any more.
+impl AsFd for Child {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.jail.as_fd()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            let _ = self.kill();
+            let _ = self.control.shutdown(std::net::Shutdown::Both);
+            let _ = self.wait();
+        }
+    }
+}
+
+/// Ends a jail from anywhere; harmless once it has ended.
+#[derive(Clone, Debug)]
+pub struct Killer {
+    jail: Arc<OwnedFd>,
+}
+
+impl Killer {
+    /// Ends the jail and all in it.
+    ///
+    /// # Errors
+    /// [`Error::Follow`] when the kernel refuses.
+    pub fn kill(&self) -> Result<(), Error> {
+        match rustix::process::pidfd_send_signal(&*self.jail, Signal::KILL) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(Error::Follow { doing: "ending it", source: error.into() }),
+        }
+    }
+}
+
+/// A launcher that has not answered yet.
+struct Running(process::Child);
+
+impl Running {
+    fn start(launcher: &Launcher, control: OwnedFd) -> Result<Self, Error> {
+        #[expect(clippy::disallowed_methods, reason = "this is where jailed processes start")]
+        let mut command = Command::new(&launcher.program);
+        command
+            .args(&launcher.args)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(File::from(control)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let started = command.spawn();
+        started.map(Self).map_err(|source| Error::Launcher { program: launcher.program.clone(), source })
+    }
+
+    fn into_child(mut self, control: UnixStream, jail: OwnedFd, stdin: Option<PipeWriter>) -> Child {
+        Child {
+            stdin,
+            stdout: self.0.stdout.take(),
+            stderr: self.0.stderr.take(),
+            launcher: self.0,
+            control,
+            jail: Arc::new(jail),
+            status: Status::Enforced,
+            ended: None,
+        }
+    }
+
+    /// Ends it, unless it did so itself, which it is then asked for.
+    fn end(mut self) -> Option<ExitStatus> {
+        match self.0.try_wait() {
+            Ok(Some(ended)) => Some(ended),
+            _ => {
+                let _ = self.0.kill();
+                let _ = self.0.wait();
+                None
+            }
+        }
+    }
+}
+
+fn refusal(failure: Failure) -> Error {
+    match failure.part {
+        Part::Plan => Error::Plan { reason: failure.to_string() },
+        Part::Program => Error::Program(failure),
+        part => Error::Refused { mend: support::mend(part), failure },
+    }
+}

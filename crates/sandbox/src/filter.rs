@@ -1,0 +1,219 @@
+//! The system call filters: what no jailed program needs and many escapes do.
+//!
+//! Three programs: one refuses (`EPERM`), one makes `clone3` unknown (`ENOSYS`, as a filter
+//! cannot look into its arguments and libraries then fall back to `clone`), and on x86-64 one
+//! closes the second, differently numbered system call table (x32). System calls of another
+//! architecture kill the process.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+use crate::{Failure, Part};
+
+/// Refused whatever the arguments.
+const REFUSED: &[libc::c_long] = &[
+    // Mounts and roots.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_fsconfig,
+    libc::SYS_fspick,
+    SYS_MOUNT_SETATTR,
+    SYS_OPEN_TREE_ATTR,
+    libc::SYS_setns,
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    // Wide doors into the kernel.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_lookup_dcookie,
+    // The machine itself.
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    SYS_QUOTACTL_FD,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_nfsservctl,
+];
+
+// Numbers that are the same on every architecture.
+const SYS_MOUNT_SETATTR: libc::c_long = 442;
+const SYS_QUOTACTL_FD: libc::c_long = 443;
+const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
+
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: &[libc::c_long] =
+    &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_uselib, libc::SYS__sysctl];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: &[libc::c_long] = &[];
+
+const NEW_NAMESPACES: &[libc::c_int] = &[
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
+/// Valid for `unshare` only: in `clone` the same bits are the exit signal.
+const CLONE_NEWTIME: libc::c_int = 0x80;
+
+/// Terminal requests that type into, or rule, a terminal held by somebody else.
+const TERMINAL_REQUESTS: &[u64] = &[0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */];
+
+/// The compiled filters, in the order in which they are applied.
+pub(crate) fn programs() -> Result<Vec<BpfProgram>, Failure> {
+    let compiled = |rules, errno: i32| -> Result<BpfProgram, seccompiler::BackendError> {
+        let action = SeccompAction::Errno(errno.unsigned_abs());
+        let arch = std::env::consts::ARCH.try_into()?;
+        SeccompFilter::new(rules, SeccompAction::Allow, action, arch)?.try_into()
+    };
+    let all = || -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
+        let mut programs = vec![
+            compiled(refusals()?, libc::EPERM)?,
+            compiled(BTreeMap::from([(libc::SYS_clone3, vec![])]), libc::ENOSYS)?,
+        ];
+        programs.extend(second_table());
+        Ok(programs)
+    };
+    all().map_err(|error| Failure {
+        part: Part::Seccomp,
+        doing: format!("compiling the system call filters ({error})"),
+        errno: None,
+    })
+}
+
+/// Applies compiled filters to this process, for good.
+pub(crate) fn apply(programs: &[BpfProgram]) -> Result<(), Failure> {
+    for program in programs {
+        seccompiler::apply_filter(program).map_err(|error| Failure {
+            part: Part::Seccomp,
+            doing: "applying the system call filters".into(),
+            errno: match error {
+                seccompiler::Error::Prctl(source) | seccompiler::Error::Seccomp(source) => {
+                    source.raw_os_error()
+                }
+                _ => None,
+            },
+        })?;
+    }
+    Ok(())
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn refusals() -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|number| (*number, vec![])).collect();
+    let namespaces = || NEW_NAMESPACES.iter().map(|flag| flag.unsigned_abs());
+    let flagged = |flag: u32| {
+        let flag = u64::from(flag);
+        SeccompRule::new(vec![condition(0, SeccompCmpOp::MaskedEq(flag), flag)?])
+    };
+    rules.insert(libc::SYS_clone, namespaces().map(flagged).collect::<Result<_, _>>()?);
+    let unshared = namespaces().chain([CLONE_NEWTIME.unsigned_abs()]);
+    rules.insert(libc::SYS_unshare, unshared.map(flagged).collect::<Result<_, _>>()?);
+    let requests = TERMINAL_REQUESTS
+        .iter()
+        .map(|request| SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, *request)?]));
+    rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
+    rules.insert(libc::SYS_socket, sockets()?);
+    Ok(rules)
+}
+
+/// Sockets other than local ones, TCP, UDP, ping and reading one's own interfaces.
+fn sockets() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let not_in = |arg, allowed: &[libc::c_int]| {
+        allowed
+            .iter()
+            .map(|value| condition(arg, SeccompCmpOp::Ne, value.unsigned_abs().into()))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let family = |family: libc::c_int| condition(0, SeccompCmpOp::Eq, family.unsigned_abs().into());
+    let protocols = [
+        0,
+        libc::IPPROTO_TCP,
+        libc::IPPROTO_UDP,
+        libc::IPPROTO_ICMP,
+        libc::IPPROTO_ICMPV6,
+        libc::IPPROTO_MPTCP,
+    ];
+    let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let mut rules = vec![SeccompRule::new(not_in(0, &families)?)?];
+    for inet in [libc::AF_INET, libc::AF_INET6] {
+        let mut conditions = vec![family(inet)?];
+        conditions.extend(not_in(2, &protocols)?);
+        rules.push(SeccompRule::new(conditions)?);
+    }
+    let mut netlink = vec![family(libc::AF_NETLINK)?];
+    netlink.extend(not_in(2, &[libc::NETLINK_ROUTE])?);
+    rules.push(SeccompRule::new(netlink)?);
+    Ok(rules)
+}
+
+fn condition(
+    arg: u8,
+    operation: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(arg, Dword, operation, value)
+}
+
+/// x32 shares the architecture number of x86-64 and differs in bit 30 of each call's number,
+/// so that a filter by number alone would let all of it pass.
+#[cfg(target_arch = "x86_64")]
+fn second_table() -> Option<BpfProgram> {
+    const X32_BIT: u32 = 0x4000_0000;
+    let op = |code: u32, jt, jf, k| seccompiler::sock_filter { code: code as u16, jt, jf, k };
+    Some(vec![
+        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        op(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, X32_BIT),
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ])
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn second_table() -> Option<BpfProgram> {
+    None
+}

@@ -1,0 +1,225 @@
+//! The launcher: a fresh, single-threaded process between the caller and the jail. It enters
+//! the namespaces, starts the jail's first process, watches over it, and ends as the program
+//! ended.
+
+use std::{
+    io::Read,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+    pipe::PipeFlags,
+    process::{Pid, PidfdFlags, Signal, WaitOptions},
+};
+
+use crate::{
+    Failure, Part, confine,
+    init::{self, End, Ends},
+    sys::{self, Fork},
+    tree::PidBound,
+    wire::{self, Answer, Mode, Request},
+};
+
+/// The exit code of a launcher that started nothing.
+const NOTHING_STARTED: i32 = 125;
+
+/// What the hidden subcommand is: reads a request from the control socket that is its standard
+/// input, starts the jail, and ends as the program in it ended (with its exit code, or killed
+/// by the same signal). To be called before the process has any other thread.
+pub fn launch_main() -> ! {
+    match launch() {
+        Ok(End::Code(code)) => sys::exit_now(code),
+        Ok(End::Signal(signal)) => {
+            sys::reset_signals();
+            if let Some(signal) = Signal::from_named_raw(signal) {
+                let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+            }
+            // Blocked or unknown: as a shell would say it.
+            sys::exit_now(128 + signal)
+        }
+        Err(_) => sys::exit_now(NOTHING_STARTED),
+    }
+}
+
+fn launch() -> Result<End, Failure> {
+    let fail = |doing: &'static str| Part::Launch.failed::<Errno>(doing);
+    sys::close_inherited().map_err(Part::Launch.failed("closing inherited descriptors"))?;
+    let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
+        .map_err(fail("taking the control socket"))?;
+    let control = UnixStream::from(control);
+    let received = wire::receive::<Request>(&control);
+    let (request, stdin) = received.map_err(Part::Launch.failed("reading the plan"))?;
+    // Out of the caller's terminal: an interrupt there is the caller's to judge.
+    let _ = rustix::process::setsid();
+    let started = match request.mode {
+        Mode::Confine | Mode::Rehearse => jailed(&request, stdin),
+        Mode::Degrade => unjailed(&request, stdin),
+    };
+    let answered = match started {
+        Ok(started) => {
+            wire::send(&control, &Answer::Started, Some(started.pidfd.as_fd())).map(|()| Ok(started))
+        }
+        Err(failure) => wire::send(&control, &Answer::Failed(failure.clone()), None).map(|()| Err(failure)),
+    };
+    let started = answered.map_err(Part::Launch.failed("answering"))??;
+    confine::let_go_of_stdio()?;
+    watch(&control, started, request.mode)
+}
+
+/// A program that runs, as the launcher holds it.
+struct Started {
+    pid: Pid,
+    pidfd: OwnedFd,
+    /// Where init says how the program ended; without a jail the process says it itself.
+    outcome: Option<OwnedFd>,
+}
+
+fn jailed(request: &Request, stdin: Option<OwnedFd>) -> Result<Started, Failure> {
+    let user = rustix::process::geteuid();
+    let group = rustix::process::getegid();
+    let pids = if user.is_root() { PidBound::Needed } else { PidBound::Extra };
+    // When memory runs out, jails go first.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+    if user.is_root() {
+        // Supplementary groups are reach that the plan does not name. Only root can let go.
+        let _ = rustix::thread::set_thread_groups(&[]);
+    }
+    sys::enter_namespaces().map_err(Part::Namespaces.failed("entering new namespaces"))?;
+    for (file, text) in [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("1000 {} 1", user.as_raw())),
+        ("gid_map", format!("1000 {} 1", group.as_raw())),
+    ] {
+        std::fs::write(format!("/proc/self/{file}"), text)
+            .map_err(Part::Namespaces.failed(format!("writing the jail's {file}")))?;
+    }
+    let (alive, alive_here) = pipe()?;
+    let (report_here, report) = pipe()?;
+    let (outcome_here, outcome) = pipe()?;
+    match sys::fork().map_err(Part::Launch.failed("starting the jail's first process"))? {
+        Fork::Child => {
+            drop((alive_here, report_here, outcome_here));
+            init::run(request, stdin, pids, Ends { alive, report, outcome })
+        }
+        Fork::Parent(pid) => {
+            drop((alive, report, outcome, stdin));
+            // Held open until this process ends: its closing is what init looks for.
+            std::mem::forget(alive_here);
+            started(pid, report_here, Some(outcome_here))
+        }
+    }
+}
+
+fn unjailed(request: &Request, stdin: Option<OwnedFd>) -> Result<Started, Failure> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(Part::Launch.failed("adopting the program's orphans"))?;
+    let (report_here, report) = pipe()?;
+    match sys::fork().map_err(Part::Launch.failed("starting the program's process"))? {
+        Fork::Child => {
+            let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+            let Err(failure) = confine::become_program_unjailed(&request.plan, stdin);
+            init::tell(&report, &failure);
+            sys::exit_now(1)
+        }
+        Fork::Parent(pid) => {
+            drop((report, stdin));
+            started(pid, report_here, None)
+        }
+    }
+}
+
+/// Waits until the program runs or its start has failed.
+fn started(pid: Pid, report: OwnedFd, outcome: Option<OwnedFd>) -> Result<Started, Failure> {
+    let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())
+        .map_err(Part::Launch.failed("following the jail's first process"))?;
+    let mut text = Vec::new();
+    std::fs::File::from(report)
+        .read_to_end(&mut text)
+        .map_err(Part::Launch.failed("hearing of the start"))?;
+    if text.is_empty() {
+        return Ok(Started { pid, pidfd, outcome });
+    }
+    let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::KILL);
+    let _ = reap(pid);
+    Err(serde_json::from_slice(&text).unwrap_or_else(|_| Failure {
+        part: Part::Launch,
+        doing: "hearing why the start failed".into(),
+        errno: None,
+    }))
+}
+
+/// Until the jail has ended; ends it when the caller's end of the control socket closes.
+fn watch(control: &UnixStream, started: Started, mode: Mode) -> Result<End, Failure> {
+    loop {
+        let mut fds = [
+            PollFd::new(&started.pidfd, PollFlags::IN),
+            PollFd::new(control, PollFlags::IN | PollFlags::RDHUP),
+        ];
+        match poll(&mut fds, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(Part::Launch.failed("watching over the jail")(error)),
+        }
+        let [ended, caller] = fds.map(|fd| !fd.revents().is_empty());
+        if ended {
+            break;
+        }
+        if caller {
+            // Nothing is ever sent after the request: the caller is gone.
+            let _ = rustix::process::pidfd_send_signal(&started.pidfd, Signal::KILL);
+            break;
+        }
+    }
+    let own = reap(started.pid);
+    if mode == Mode::Degrade {
+        end_orphans(started.pid);
+    }
+    Ok(match started.outcome {
+        None => own,
+        Some(outcome) => {
+            let mut status = [0; 4];
+            match std::fs::File::from(outcome).read_exact(&mut status) {
+                Ok(()) => End::from_bytes(status),
+                // Init was killed, from outside or for lack of memory.
+                Err(_) => own,
+            }
+        }
+    })
+}
+
+fn reap(pid: Pid) -> End {
+    loop {
+        match rustix::process::waitpid(Some(pid), WaitOptions::empty()) {
+            Ok(Some((_, status))) => return status.into(),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(_) => return End::KILLED,
+        }
+    }
+}
+
+/// Best effort, without a process namespace: everything that the program left is adopted by
+/// this process, and killed until nothing is left.
+fn end_orphans(program: Pid) {
+    let _ = rustix::process::kill_process_group(program, Signal::KILL);
+    let children = format!("/proc/self/task/{}/children", rustix::process::getpid());
+    loop {
+        let list = std::fs::read_to_string(&children).unwrap_or_default();
+        let pids = list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
+        for pid in pids {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
+    rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Part::Launch.failed("making a pipe"))
+}

@@ -1,0 +1,195 @@
+//! What a jailed step may see, write and use: pure data, compiled elsewhere, enforced here.
+
+use std::{
+    ffi::OsString,
+    path::{Component, Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, default_system_mounts};
+
+/// The complete description of one confined process. Nothing outside it is granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What the jail's file tree is made of; `/proc`, `/dev`, `/tmp`, [`crate::HOME`] and a
+    /// minimal `/etc` are always there and need not be named.
+    pub mounts: Vec<Mount>,
+    /// The working directory, a path inside the jail.
+    pub cwd: PathBuf,
+    /// The program and its arguments; a name without a slash is looked up in `PATH` of `env`.
+    pub argv: Vec<OsString>,
+    /// The complete environment: nothing is inherited.
+    pub env: Vec<(String, String)>,
+    /// What the step may use up.
+    pub limits: Limits,
+    /// What the step may reach.
+    pub network: Network,
+    /// What happens when this machine cannot enforce the plan.
+    pub posture: Posture,
+}
+
+impl Plan {
+    /// A plan that runs `argv` in `workspace`, writable and at the same path as outside, on
+    /// the system's own programs, with default limits, no network, and posture `Deny`.
+    pub fn new<A: Into<OsString>>(workspace: impl Into<PathBuf>, argv: impl IntoIterator<Item = A>) -> Self {
+        let workspace = workspace.into();
+        let mut mounts = default_system_mounts();
+        mounts.push(Mount::write(&workspace));
+        Self {
+            mounts,
+            cwd: workspace,
+            argv: argv.into_iter().map(Into::into).collect(),
+            env: vec![
+                ("PATH".into(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into()),
+                ("HOME".into(), crate::HOME.into()),
+                ("TMPDIR".into(), "/tmp".into()),
+                ("USER".into(), "regie".into()),
+                ("LANG".into(), "C.UTF-8".into()),
+            ],
+            limits: Limits::default(),
+            network: Network::None,
+            posture: Posture::Deny,
+        }
+    }
+
+    /// Whether the plan makes sense by itself; existence of its sources is the launcher's to
+    /// find out.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] names the first thing that is wrong.
+    pub fn check(&self) -> Result<(), Error> {
+        let wrong = |reason: String| Err(Error::Plan { reason });
+        if self.argv.first().is_none_or(|program| program.is_empty()) {
+            return wrong("it names no program".into());
+        }
+        if !is_plain(&self.cwd) {
+            return wrong(format!(
+                "its working directory {} is not a plain absolute path",
+                self.cwd.display()
+            ));
+        }
+        for mount in &self.mounts {
+            let target = &mount.target;
+            if !is_plain(target) || target == Path::new("/") {
+                return wrong(format!(
+                    "its mount target {} is not a plain absolute path below the root",
+                    target.display()
+                ));
+            }
+            if ["/proc", "/dev"].iter().any(|kept| target.starts_with(kept)) {
+                return wrong(format!("its mount target {} belongs to the jail itself", target.display()));
+            }
+        }
+        for (name, value) in &self.env {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                // The value may be a secret, a broken name may hold one.
+                return wrong("its environment has a name or value that no process can take".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One piece of the jail's file tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// What is shown, a path outside the jail (for [`Access::Link`]: what the link says).
+    pub source: PathBuf,
+    /// Where it is shown, an absolute path inside the jail. Below another mount it must
+    /// already exist there.
+    pub target: PathBuf,
+    /// What may be done with it.
+    pub access: Access,
+}
+
+impl Mount {
+    /// `path` read-only, at the same place.
+    pub fn read(path: impl Into<PathBuf>) -> Self {
+        Self::same(path.into(), Access::Read)
+    }
+
+    /// `path` writable, at the same place.
+    pub fn write(path: impl Into<PathBuf>) -> Self {
+        Self::same(path.into(), Access::Write)
+    }
+
+    /// A private temporary file system at `target`, gone with the step.
+    pub fn private(target: impl Into<PathBuf>) -> Self {
+        Self::same(target.into(), Access::Private)
+    }
+
+    fn same(path: PathBuf, access: Access) -> Self {
+        Self { source: path.clone(), target: path, access }
+    }
+}
+
+/// What may be done with a [`Mount`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Read and execute; nothing below it can be changed, submounts included.
+    Read,
+    /// Read, execute and write.
+    Write,
+    /// An empty private tmpfs, bounded by [`Limits::scratch_bytes`]; the source is unused.
+    Private,
+    /// A symbolic link in the jail's own tree, whose content is the source.
+    Link,
+}
+
+/// What a step may use up. Memory, open files, file size and CPU time are counted per process
+/// (the kernel's resource limits), `processes` over the whole jail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Private writable memory of one process, in bytes. Address space that is only reserved
+    /// is not counted, as JavaScript and Java engines reserve far more than they use.
+    pub memory_bytes: u64,
+    /// Processes and threads alive at once in the jail. For a caller that is root the bound
+    /// is looser by about 300, the kernel's reserve of process ids.
+    pub processes: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+    /// Size of one written file, in bytes.
+    pub file_size_bytes: u64,
+    /// CPU time of one process, in seconds.
+    pub cpu_seconds: Option<u64>,
+    /// Size of each private temporary file system, in bytes.
+    pub scratch_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 4 << 30,
+            processes: 512,
+            open_files: 4096,
+            file_size_bytes: 1 << 30,
+            cpu_seconds: None,
+            scratch_bytes: 1 << 30,
+        }
+    }
+}
+
+/// What a step may reach over the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// Nothing but a loopback of its own.
+    None,
+}
+
+/// What happens when the machine cannot enforce a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Posture {
+    /// Enforced, or not started.
+    Deny,
+    /// Started all the same with [`crate::Status::Degraded`], for the caller to show.
+    Ask,
+}
+
+fn is_plain(path: &Path) -> bool {
+    path.is_absolute()
+        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+}

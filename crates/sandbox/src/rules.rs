@@ -1,0 +1,75 @@
+//! The Landlock rules: a second, independent wall behind the file tree. What is writable is
+//! said once more, and abstract sockets and signals do not leave the jail.
+
+use std::path::Path;
+
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+};
+
+use crate::{Access, Failure, HOME, Part, Plan, sys};
+
+/// Below this Landlock cannot tell renames across directories apart.
+pub(crate) const LEAST_ABI: i32 = 2;
+
+/// Applies the rules of `plan` to this process, for good. Called inside the finished tree.
+pub(crate) fn apply(plan: &Plan) -> Result<(), Failure> {
+    let found = sys::landlock_abi();
+    if found < LEAST_ABI {
+        return Err(Failure {
+            part: Part::Landlock,
+            doing: format!("the kernel offers Landlock ABI {found}, {LEAST_ABI} is needed"),
+            errno: None,
+        });
+    }
+    // Everything that both the kernel and this build know, and nothing less.
+    let abi = ABI::from(found);
+    enforce(plan, abi)
+}
+
+fn enforce(plan: &Plan, abi: ABI) -> Result<(), Failure> {
+    let made = || -> Result<RulesetCreated, RulesetError> {
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(abi))?;
+        let scopes = Scope::from_all(abi);
+        if !scopes.is_empty() {
+            rules = rules.scope(scopes)?;
+        }
+        rules.create()
+    };
+    let mut rules = made().map_err(|error| failed("creating the Landlock rules", &error))?;
+    rules = allow(rules, Path::new("/"), AccessFs::from_read(abi))?;
+    let device = AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    rules = allow(rules, Path::new("/dev"), device & AccessFs::from_all(abi))?;
+    let granted = plan
+        .mounts
+        .iter()
+        .filter(|mount| matches!(mount.access, Access::Write | Access::Private))
+        .map(|mount| mount.target.as_path());
+    let own = ["/tmp", "/dev/shm", HOME].map(Path::new);
+    for path in own.into_iter().chain(granted) {
+        let access = if path.is_dir() { AccessFs::from_all(abi) } else { AccessFs::from_file(abi) };
+        rules = allow(rules, path, access)?;
+    }
+    rules.restrict_self().map_err(|error| failed("applying the Landlock rules", &error))?;
+    Ok(())
+}
+
+fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, Failure> {
+    let doing = || format!("allowing {} by Landlock", path.display());
+    let fd = PathFd::new(path).map_err(|error| failed(&doing(), &error))?;
+    rules.add_rule(PathBeneath::new(fd, access)).map_err(|error| failed(&doing(), &error))
+}
+
+fn failed(doing: &str, error: &(dyn std::error::Error + 'static)) -> Failure {
+    // The kernel's word is somewhere down the chain of the crate's errors.
+    let mut next = Some(error);
+    let mut errno = None;
+    while let Some(error) = next {
+        errno = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+        next = error.source();
+    }
+    Failure { part: Part::Landlock, doing: doing.into(), errno }
+}

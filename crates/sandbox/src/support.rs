@@ -1,0 +1,141 @@
+//! What this machine can enforce, with evidence and the exact mend, for the doctor.
+
+use std::{fs, path::Path};
+
+use crate::{Check, Error, Launcher, Part, Plan, Status, rules, sys};
+
+/// The version of Landlock from which signals and abstract sockets are held too.
+const FULL_ABI: i32 = 6;
+
+/// Probes namespaces, Landlock and seccomp, and builds one whole jail through `launcher`
+/// without executing anything in it. Read-only.
+#[must_use]
+pub fn support(launcher: &Launcher) -> Vec<Check> {
+    vec![namespaces(), landlock(), seccomp(), rehearsal(launcher)]
+}
+
+/// What to do about a part of the confinement that this machine refuses.
+pub(crate) fn mend(part: Part) -> String {
+    match part {
+        Part::Namespaces => match namespace_hindrance() {
+            Some((_, mend)) => mend.into(),
+            None => "allow user namespaces to this user, or run Regie outside of the container \
+                     that forbids them"
+                .into(),
+        },
+        Part::Files => "run Regie outside of a container, or in one that shows its whole /proc \
+                        and allows mounts (for Docker: --security-opt systempaths=unconfined \
+                        --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+            .into(),
+        Part::Landlock => "boot Linux 6.12 or later with `landlock` in the kernel's lsm= list".into(),
+        Part::Seccomp => "boot a kernel with CONFIG_SECCOMP_FILTER=y".into(),
+        Part::Limits => "run Regie as an ordinary user, or boot Linux 6.14 or later".into(),
+        _ => "run `regie doctor` to see what this machine lacks".into(),
+    }
+}
+
+fn namespaces() -> Check {
+    let id = "jail.namespaces".to_owned();
+    let limit = setting("user/max_user_namespaces").unwrap_or_else(|| "absent".into());
+    let evidence = format!("user.max_user_namespaces = {limit}");
+    match namespace_hindrance() {
+        // Only a hindrance in general: a profile for this binary may lift it. The rehearsal
+        // is what decides.
+        Some((found, mend)) => Check {
+            id,
+            status: Status::Degraded(format!("{found} is set")),
+            evidence: format!("{evidence}, {found}"),
+            mend: Some(mend.into()),
+        },
+        None => Check { id, status: Status::Enforced, evidence, mend: None },
+    }
+}
+
+/// A setting of this machine that forbids user namespaces, and how to change it.
+fn namespace_hindrance() -> Option<(&'static str, &'static str)> {
+    let is = |name: &str, value: &str| setting(name).is_some_and(|found| found == value);
+    if is("user/max_user_namespaces", "0") {
+        Some(("user.max_user_namespaces = 0", "run `sudo sysctl -w user.max_user_namespaces=15000`"))
+    } else if rustix::process::geteuid().is_root() {
+        None
+    } else if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
+        Some((
+            "kernel.apparmor_restrict_unprivileged_userns = 1",
+            "run `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or give Regie's \
+             binary an AppArmor profile with `userns,`",
+        ))
+    } else if is("kernel/unprivileged_userns_clone", "0") {
+        Some((
+            "kernel.unprivileged_userns_clone = 0",
+            "run `sudo sysctl -w kernel.unprivileged_userns_clone=1`",
+        ))
+    } else {
+        None
+    }
+}
+
+fn landlock() -> Check {
+    let abi = sys::landlock_abi();
+    let status = if abi < rules::LEAST_ABI {
+        Status::Unsupported(format!("Landlock ABI {abi} is below {}", rules::LEAST_ABI))
+    } else {
+        // An older ABI leaves to the namespaces alone what a newer one holds twice; nothing
+        // of the plan is missing.
+        Status::Enforced
+    };
+    let evidence = if abi < FULL_ABI {
+        format!("Landlock ABI {abi} (signals and abstract sockets from {FULL_ABI} on)")
+    } else {
+        format!("Landlock ABI {abi}")
+    };
+    let mend = (status != Status::Enforced).then(|| mend(Part::Landlock));
+    Check { id: "jail.landlock".into(), status, evidence, mend }
+}
+
+fn seccomp() -> Check {
+    let actions = setting("kernel/seccomp/actions_avail").unwrap_or_default();
+    let has = |wanted: &str| actions.split_whitespace().any(|action| action == wanted);
+    let whole = has("errno") && has("kill_process");
+    Check {
+        id: "jail.seccomp".into(),
+        status: if whole {
+            Status::Enforced
+        } else {
+            Status::Unsupported("the kernel does not filter system calls".into())
+        },
+        evidence: format!("kernel.seccomp.actions_avail = {actions}"),
+        mend: (!whole).then(|| mend(Part::Seccomp)),
+    }
+}
+
+fn rehearsal(launcher: &Launcher) -> Check {
+    let mut plan = Plan::new("/tmp", ["true"]);
+    // Nothing of this machine is shown writable, not even its /tmp.
+    plan.mounts.retain(|mount| mount.target != Path::new("/tmp"));
+    let id = "jail.rehearsal".to_owned();
+    match launcher.rehearse(&plan) {
+        Ok(()) => Check {
+            id,
+            status: Status::Enforced,
+            evidence: "a whole jail was built and taken down".into(),
+            mend: None,
+        },
+        Err(Error::Refused { failure, mend }) => Check {
+            id,
+            status: Status::Unsupported(format!("no jail can be built: {failure}")),
+            evidence: format!("{:?} failed", failure.part),
+            mend: Some(mend),
+        },
+        Err(error) => Check {
+            id,
+            status: Status::Unsupported("no jail can be built".into()),
+            evidence: error.to_string(),
+            mend: Some("report this with the output of `regie doctor --json`".into()),
+        },
+    }
+}
+
+fn setting(name: &str) -> Option<String> {
+    let text = fs::read_to_string(Path::new("/proc/sys").join(name)).ok()?;
+    Some(text.trim().to_owned())
+}

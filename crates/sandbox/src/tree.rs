@@ -1,0 +1,280 @@
+//! The jail's own file tree: built beside the old one from detached mounts, then swapped in.
+//!
+//! Every source is opened before anything is covered, and every target is walked component
+//! by component without following links, so that nothing inside a workspace can steer a mount.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags},
+    io::Errno,
+    mount::{
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+        UnmountFlags,
+    },
+};
+
+use crate::{
+    Access, Failure, HOME, Limits, Mount, Part, Plan,
+    sys::{self, MOUNT_NO_DEV, MOUNT_NO_EXEC, MOUNT_NO_SUID, MOUNT_READ_ONLY},
+};
+
+/// Where the new tree is put together; everything the plan wants from below it is open by then.
+const STAGE: &str = "/tmp";
+
+/// The kernel keeps this many process ids for itself once ids wrap around.
+const RESERVED_PIDS: u64 = 300;
+const MOST_PIDS: u64 = 4_194_304;
+
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
+
+const FILES: &[(&str, &str)] = &[
+    (
+        "etc/passwd",
+        "root:x:0:0:root:/:/usr/sbin/nologin\n\
+         regie:x:1000:1000:regie:/home/regie:/bin/sh\n\
+         nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    ),
+    ("etc/group", "root:x:0:\nregie:x:1000:\nnogroup:x:65534:\n"),
+    ("etc/hosts", "127.0.0.1 localhost regie\n::1 localhost\n"),
+    ("etc/hostname", "regie\n"),
+    ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+    ("etc/resolv.conf", ""),
+];
+
+const LINKS: &[(&str, &str)] = &[
+    ("/proc/self/fd", "dev/fd"),
+    ("/proc/self/fd/0", "dev/stdin"),
+    ("/proc/self/fd/1", "dev/stdout"),
+    ("/proc/self/fd/2", "dev/stderr"),
+    ("../tmp", "var/tmp"),
+];
+
+/// Whether a bound on process ids is needed: for root the kernel holds no process limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PidBound {
+    /// The launch fails without it.
+    Needed,
+    /// A second bound, where the kernel has it.
+    Extra,
+}
+
+/// Builds the tree of `plan` and makes it the root of this mount namespace.
+pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
+    let fail = |doing: &'static str| Part::Files.failed::<Errno>(doing);
+    let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
+    rustix::mount::mount_change("/", private).map_err(fail("making the mounts private"))?;
+
+    let mut mounts: Vec<&Mount> = plan.mounts.iter().collect();
+    mounts.sort_by_key(|mount| mount.target.components().count());
+    let sources = mounts.iter().map(|mount| source(mount)).collect::<Result<Vec<_>, _>>()?;
+    let devices = DEVICES.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?;
+    let proc = proc_of_jail(plan, pids)?;
+
+    let root = tmpfs("0755", 16 << 20)?;
+    let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(&root, "", CWD, STAGE, onto)
+        .map_err(fail("mounting the jail's root on /tmp"))?;
+    let mut tree = Tree { root, bound: Vec::new() };
+    tree.furnish(&plan.limits, &proc, &devices)?;
+    for (mount, source) in mounts.into_iter().zip(sources) {
+        tree.add(mount, source, &plan.limits)?;
+    }
+
+    rustix::process::fchdir(&tree.root).map_err(fail("entering the jail's root"))?;
+    rustix::process::pivot_root(".", ".").map_err(fail("swapping the root"))?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(fail("letting go of the old root"))?;
+    rustix::process::chdir("/").map_err(fail("entering the jail's root"))?;
+    sys::mount_restrict_one(tree.root.as_fd(), MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEV)
+        .map_err(Part::Files.failed("making the jail's root read-only"))
+}
+
+struct Tree {
+    root: OwnedFd,
+    /// Targets that show something from outside: nothing is created below them.
+    bound: Vec<PathBuf>,
+}
+
+impl Tree {
+    /// What every jail has.
+    fn furnish(&self, limits: &Limits, proc: &OwnedFd, devices: &[OwnedFd]) -> Result<(), Failure> {
+        self.attach(proc, Path::new("/proc"), FileType::Directory)?;
+        for (name, device) in DEVICES.iter().zip(devices) {
+            self.attach(device, &Path::new("/dev").join(name), FileType::RegularFile)?;
+        }
+        for (target, mode) in [("/tmp", "1777"), ("/dev/shm", "1777"), (HOME, "0700")] {
+            let scratch = tmpfs(mode, limits.scratch_bytes)?;
+            self.attach(&scratch, Path::new(target), FileType::Directory)?;
+        }
+        for (path, content) in FILES {
+            let file = self.point(&Path::new("/").join(path), FileType::RegularFile)?;
+            drop(file);
+            let doing = || Part::Files.failed(format!("writing /{path} of the jail"));
+            let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(&self.root, *path, flags, Mode::empty())
+                .map_err(|error| doing()(error))?;
+            let written = std::io::Write::write_all(&mut std::fs::File::from(file), content.as_bytes());
+            written.map_err(Part::Files.failed(format!("writing /{path} of the jail")))?;
+        }
+        for (content, path) in LINKS {
+            self.link(Path::new(content), &Path::new("/").join(path))?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, mount: &Mount, source: Option<OwnedFd>, limits: &Limits) -> Result<(), Failure> {
+        let target = &mount.target;
+        match (mount.access, source) {
+            (Access::Link, _) => self.link(&mount.source, target),
+            (Access::Private, _) => {
+                self.attach(&tmpfs("0700", limits.scratch_bytes)?, target, FileType::Directory)
+            }
+            (Access::Read | Access::Write, None) => Ok(()),
+            (access, Some(source)) => {
+                let doing = || format!("showing {} in the jail", mount.source.display());
+                let mut attributes = MOUNT_NO_SUID | MOUNT_NO_DEV;
+                if access == Access::Read {
+                    attributes |= MOUNT_READ_ONLY;
+                }
+                sys::mount_restrict(source.as_fd(), attributes).map_err(Part::Files.failed(doing()))?;
+                let stat = rustix::fs::fstat(&source).map_err(Part::Files.failed(doing()))?;
+                self.attach(&source, target, FileType::from_raw_mode(stat.st_mode))?;
+                self.bound.push(target.clone());
+                Ok(())
+            }
+        }
+    }
+
+    fn attach(&self, mount: &OwnedFd, target: &Path, kind: FileType) -> Result<(), Failure> {
+        let point = self.point(target, kind)?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        rustix::mount::move_mount(mount, "", &point, "", flags)
+            .map_err(Part::Files.failed(format!("mounting {} in the jail", target.display())))
+    }
+
+    fn link(&self, content: &Path, target: &Path) -> Result<(), Failure> {
+        let doing = || format!("linking {} in the jail", target.display());
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(Failure { part: Part::Plan, doing: doing(), errno: None });
+        };
+        let parent = self.point(parent, FileType::Directory)?;
+        rustix::fs::symlinkat(content, &parent, name).map_err(Part::Plan.failed(doing()))
+    }
+
+    /// The place `target` in the new tree, made when it is missing and ours to make.
+    fn point(&self, target: &Path, kind: FileType) -> Result<OwnedFd, Failure> {
+        let failed = |error: Errno| {
+            Part::Plan.failed(format!("finding the place {} in the jail", target.display()))(error)
+        };
+        let path = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut at =
+            rustix::fs::openat(&self.root, ".", path | OFlags::DIRECTORY, Mode::empty()).map_err(failed)?;
+        let mut walked = PathBuf::from("/");
+        for part in target.components() {
+            let Component::Normal(name) = part else { continue };
+            let ours = !self.bound.iter().any(|bound| walked.starts_with(bound));
+            walked.push(name);
+            let directory = walked != target || kind == FileType::Directory;
+            let flags = if directory { path | OFlags::DIRECTORY } else { path };
+            let next = rustix::fs::openat(&at, name, flags, Mode::empty());
+            at = match next {
+                Err(Errno::NOENT) if ours => {
+                    let made = if directory {
+                        rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(0o755))
+                    } else {
+                        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                        rustix::fs::openat(&at, name, flags, Mode::from_raw_mode(0o644)).map(drop)
+                    };
+                    made.map_err(failed)?;
+                    rustix::fs::openat(&at, name, flags, Mode::empty()).map_err(failed)?
+                }
+                other => other.map_err(failed)?,
+            };
+        }
+        Ok(at)
+    }
+}
+
+/// A detached copy of what the mount shows, with everything mounted below it.
+fn source(mount: &Mount) -> Result<Option<OwnedFd>, Failure> {
+    match mount.access {
+        Access::Private | Access::Link => Ok(None),
+        Access::Read | Access::Write => clone(&mount.source).map(Some).map_err(|error| {
+            let part = if error == Errno::PERM { Part::Files } else { Part::Plan };
+            part.failed(format!("opening {} for the jail", mount.source.display()))(error)
+        }),
+    }
+}
+
+fn device(name: &str) -> Result<OwnedFd, Failure> {
+    let doing = || format!("showing /dev/{name} in the jail");
+    let fd = clone(&Path::new("/dev").join(name)).map_err(Part::Files.failed(doing()))?;
+    sys::mount_restrict(fd.as_fd(), MOUNT_NO_SUID | MOUNT_NO_EXEC).map_err(Part::Files.failed(doing()))?;
+    Ok(fd)
+}
+
+fn clone(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    rustix::mount::open_tree(CWD, path, flags)
+}
+
+/// An empty temporary file system, with a bound also on its number of files, whose kernel
+/// memory its size does not count.
+fn tmpfs(mode: &str, bytes: u64) -> Result<OwnedFd, Failure> {
+    let make = || {
+        let fs = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        rustix::mount::fsconfig_set_string(&fs, "mode", mode)?;
+        rustix::mount::fsconfig_set_string(&fs, "size", bytes.to_string())?;
+        rustix::mount::fsconfig_set_string(&fs, "nr_inodes", "262144")?;
+        rustix::mount::fsconfig_create(&fs)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    };
+    make().map_err(Part::Files.failed("making a temporary file system"))
+}
+
+/// A fresh `/proc` of this process namespace. Read-only: a jailed process of a caller that is
+/// root owns, to the kernel, the machine's own switches in there.
+fn proc_of_jail(plan: &Plan, pids: PidBound) -> Result<OwnedFd, Failure> {
+    let make = || {
+        let fs = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        rustix::mount::fsconfig_create(&fs)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    };
+    let proc = make().map_err(Part::Files.failed("mounting a /proc of the jail's own"))?;
+    let bounded = bound_pids(&proc, plan.limits.processes);
+    if pids == PidBound::Needed {
+        bounded.map_err(Part::Limits.failed("bounding the processes of a jail started by root"))?;
+    }
+    sys::mount_restrict(proc.as_fd(), MOUNT_READ_ONLY)
+        .map_err(Part::Files.failed("making the jail's /proc read-only"))?;
+    Ok(proc)
+}
+
+fn bound_pids(proc: &OwnedFd, processes: u64) -> Result<(), Errno> {
+    if !pid_max_is_ours() {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let most = processes.saturating_add(RESERVED_PIDS).min(MOST_PIDS);
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(proc, "sys/kernel/pid_max", flags, Mode::empty())?;
+    rustix::io::write(&file, most.to_string().as_bytes()).map(drop)
+}
+
+/// From Linux 6.14 on the largest process id belongs to the process namespace. Before, it is
+/// the whole machine's, and root may write it even from in here: so it must not be tried.
+fn pid_max_is_ours() -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version >= (6, 14)
+}
