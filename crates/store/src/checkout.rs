@@ -253,8 +253,9 @@ impl IndexLock {
     pub(crate) fn take(git_dir: &Path) -> io::Result<Option<Self>> {
         let path = git_dir.join("index.lock");
         // It appears with its content and locked, so that no moment leaves a lock of nobody's.
-        let draft = git_dir.join(format!("regie.lock.{}", std::process::id()));
-        let mut file = File::create(&draft)?;
+        let draft = git_dir.join("regie.lock");
+        let _ = fs::remove_file(&draft);
+        let mut file = File::create_new(&draft)?;
         file.write_all(MARK.as_bytes())?;
         file.lock()?;
         let linked = fs::hard_link(&draft, &path);

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::checkout::{Changes, IndexLock, Standing, keep_owner, obstacle, replace};
 use crate::error::{Doing as _, DoingAt as _, Error, list};
 use crate::git::{Git, join_nul, to_path};
+use crate::hold::Hold;
 use crate::id::{Commit, Treeish as _};
 use crate::lens::Lens;
 use crate::owner::{self, Place};
@@ -61,8 +62,8 @@ impl Tree {
     /// Failures of git and of the file system. That the owner's repository does not allow it is no
     /// error but [`Delivery::Left`].
     pub fn deliver(&self, repo: &Path, branch: &str, commit: &Commit) -> Result<Delivery, Error> {
-        let _guard = self.lock()?;
-        match self.try_deliver(repo, branch, commit) {
+        let hold = self.lock()?;
+        match self.try_deliver(&hold, repo, branch, commit) {
             Ok(delivery) => Ok(delivery),
             Err(Stop::Failed(error)) => Err(error),
             Err(Stop::Leave(reason)) => Ok(Delivery::Left { reason, command: self.fetch_command(branch) }),
@@ -76,7 +77,7 @@ impl Tree {
         format!("git fetch {dir} {line} && git merge FETCH_HEAD")
     }
 
-    fn try_deliver(&self, repo: &Path, branch: &str, commit: &Commit) -> Result<Delivery, Stop> {
+    fn try_deliver(&self, hold: &Hold, repo: &Path, branch: &str, commit: &Commit) -> Result<Delivery, Stop> {
         let place = Place::find(repo).map_err(owner_stop)?;
         let lock = IndexLock::take(&place.git_dir).doing_at("lock your index", &place.git_dir)?;
         let Some(mut lock) = lock else {
@@ -92,7 +93,7 @@ impl Tree {
             && self.is_ancestor(&to, commit)?
         {
             // An earlier delivery was interrupted: it comes first.
-            self.fast_forward(&place, &owner.dirty, &mut lock, &from, &to)?;
+            self.fast_forward(hold, &place, &owner.dirty, &mut lock, &from, &to)?;
             owner = owner::inspect_place(&place).map_err(owner_stop)?;
         }
         let lens = Lens::new(&place, &owner.head, Some(self.git_dir()))
@@ -104,12 +105,13 @@ impl Tree {
             return leave(format!("`{branch}` has commits that are not in Regie's line"));
         }
         let from = owner.head;
-        self.fast_forward(&place, &owner.dirty, &mut lock, &from, commit)?;
+        self.fast_forward(hold, &place, &owner.dirty, &mut lock, &from, commit)?;
         Ok(Delivery::FastForwarded { from, to: commit.clone() })
     }
 
     fn fast_forward(
         &self,
+        hold: &Hold,
         place: &Place,
         dirty: &[PathBuf],
         lock: &mut IndexLock,
@@ -122,9 +124,10 @@ impl Tree {
             .run()
             .doing("compare with your branch")?;
         let changes = Changes::parse(&raw).doing("compare with your branch")?;
-        let lens =
-            Lens::new(place, from, Some(self.git_dir())).doing_at("look at your repository", &place.root)?;
-        let step = Step { place, lens, changes, from, to };
+        let lens = Lens::new(place, from, Some(self.git_dir()))
+            .doing_at("look at your repository", &place.root)?
+            .under(hold);
+        let step = Step { hold, place, lens, changes, from, to };
         step.refuse_settings()?;
         step.refuse_dirty(dirty)?;
         lock.note(from, to).doing_at("lock your index", &place.git_dir)?;
@@ -145,6 +148,7 @@ impl Tree {
 
 /// One fast-forward, from the checks to the move of the branch.
 struct Step<'a> {
+    hold: &'a Hold,
     place: &'a Place,
     lens: Lens,
     changes: Changes,
@@ -293,6 +297,7 @@ impl Step<'_> {
 
     fn move_branch(&self) -> Result<(), Error> {
         Git::at(&self.place.git_dir, "update-ref")
+            .under(self.hold)
             .env("GIT_COMMITTER_NAME", "Regie")
             .env("GIT_COMMITTER_EMAIL", "regie@localhost")
             .args(["-m", "regie: fast-forward", "HEAD", self.to.hex(), self.from.hex()])

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use crate::hold::Hold;
+
 /// Output that a command may give when nothing else is said: enough for the names of a million
 /// files, in bytes.
 const OUTPUT_LIMIT: usize = 256 << 20;
@@ -102,6 +104,7 @@ pub(crate) struct Git {
     stdin: Vec<u8>,
     limit: usize,
     owner_settings: bool,
+    hold: Option<Hold>,
 }
 
 impl Git {
@@ -120,6 +123,7 @@ impl Git {
             stdin: Vec::new(),
             limit: OUTPUT_LIMIT,
             owner_settings: false,
+            hold: None,
         }
     }
 
@@ -161,6 +165,12 @@ impl Git {
     /// commands that answer a question about them and start nothing.
     pub(crate) fn with_owner_settings(mut self) -> Self {
         self.owner_settings = true;
+        self
+    }
+
+    /// Lets it share the exclusive use of what it works on.
+    pub(crate) fn under(mut self, hold: &Hold) -> Self {
+        self.hold = Some(hold.clone());
         self
     }
 
@@ -210,9 +220,17 @@ impl Git {
     /// Runs it; the exit code is part of the answer.
     pub(crate) fn outcome(self) -> Result<Outcome, Error> {
         let name = self.name;
-        let mut child = self.command().spawn().map_err(|source| Error::Start { source })?;
-        converse(&mut child, &self.stdin, self.limit)
-            .map_err(|source| Error::Io { command: name.to_owned(), source })
+        let mut command = self.command();
+        if let Some(hold) = &self.hold {
+            command.stderr(hold.stderr().map_err(|source| Error::Start { source })?);
+        }
+        let mut child = command.spawn().map_err(|source| Error::Start { source })?;
+        let mut outcome = converse(&mut child, &self.stdin, self.limit)
+            .map_err(|source| Error::Io { command: name.to_owned(), source })?;
+        if let Some(hold) = &self.hold {
+            outcome.stderr = hold.said();
+        }
+        Ok(outcome)
     }
 
     fn command(&self) -> Command {

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::attributes;
 use crate::git::Git;
+use crate::hold::Hold;
 use crate::id::Commit;
 use crate::owner::Place;
 
@@ -20,6 +21,7 @@ pub(crate) struct Lens {
     dir: TempDir,
     place: Place,
     alternates: Option<OsString>,
+    hold: Option<Hold>,
 }
 
 impl Lens {
@@ -45,7 +47,13 @@ impl Lens {
             }
         }
         let alternates = more.map(|git_dir| quoted(&git_dir.join("objects")));
-        Ok(Self { dir, place: place.clone(), alternates })
+        Ok(Self { dir, place: place.clone(), alternates, hold: None })
+    }
+
+    /// Lets all its commands share the exclusive use of `hold`.
+    pub(crate) fn under(mut self, hold: &Hold) -> Self {
+        self.hold = Some(hold.clone());
+        self
     }
 
     /// The command `name` over the owner's files and index.
@@ -54,6 +62,10 @@ impl Lens {
             .work_tree(&self.place.root)
             .index(&self.place.index())
             .env("GIT_OBJECT_DIRECTORY", self.objects());
+        let git = match &self.hold {
+            Some(hold) => git.under(hold),
+            None => git,
+        };
         match &self.alternates {
             Some(alternates) => git.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", alternates),
             None => git,

@@ -12,6 +12,7 @@ mod deliver;
 mod diff;
 mod error;
 pub mod git;
+mod hold;
 mod id;
 mod lens;
 mod message;

@@ -72,7 +72,7 @@ impl Tree {
         expected_line_head: &Commit,
     ) -> Result<Commit, Error> {
         branch_ref(&proposal.branch)?;
-        let _guard = self.lock()?;
+        let hold = self.lock()?;
         let found = self.line_head(&proposal.line)?;
         let found = found.ok_or_else(|| Error::BranchMissing { name: proposal.line.clone() })?;
         if found != *expected_line_head {
@@ -94,7 +94,7 @@ impl Tree {
         };
         let parents = [&found, &proposal.head];
         let merge = self.commit_write(&tree, &parents, &message.keyed(key), signature)?;
-        self.ref_move(&line_ref(&proposal.line), &merge, Some(&found))?;
+        self.ref_move(&hold, &line_ref(&proposal.line), &merge, Some(&found))?;
         Ok(merge)
     }
 

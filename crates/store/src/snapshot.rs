@@ -69,6 +69,10 @@ impl Workspace {
     /// # Errors
     /// [`Error::Unstable`] when the files change under the hand; git and file system failures.
     pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.held()?.record()
+    }
+
+    fn record(&self) -> Result<Snapshot, Error> {
         self.clear_left_overs()?;
         let tracked = self.tracked()?;
         let untracked = self.untracked()?;
@@ -96,13 +100,17 @@ impl Workspace {
     /// # Errors
     /// When a file cannot be written or removed; repeating it is safe.
     pub fn restore(&self, tree: &TreeId) -> Result<(), Error> {
+        self.held()?.reset(tree)
+    }
+
+    fn reset(&self, tree: &TreeId) -> Result<(), Error> {
         self.clear_left_overs()?;
-        let reset = || self.git("read-tree").args(["--reset", "-u", tree.hex()]).run();
-        if reset().is_err() {
+        let rewrite = || self.git("read-tree").args(["--reset", "-u", tree.hex()]).run();
+        if rewrite().is_err() {
             // An agent may have taken away the owner's right to write: give it back once.
             make_writable(self.dir());
             self.clear_left_overs()?;
-            reset().doing("restore the workspace")?;
+            rewrite().doing("restore the workspace")?;
         }
         for path in self.untracked()? {
             self.remove(&path)?;
@@ -118,7 +126,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// The lock of a git that was killed; a workspace has one writer, so nobody else holds it.
+    /// The lock of a git that was killed: under the hold nobody else can have it.
     fn clear_left_overs(&self) -> Result<(), Error> {
         let mut lock = self.index_path().as_os_str().to_owned();
         lock.push(".lock");

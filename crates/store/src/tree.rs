@@ -1,14 +1,16 @@
 //! The git dir of one project: its lines, its branches, and how commits come into being.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::attributes;
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::{self, Git, to_path};
+use crate::hold::Hold;
 use crate::id::{Commit, TreeId, Treeish as _};
 use crate::message::{self, Message, Signature};
 use crate::owner::{self, Owner};
+use crate::workspace::remove_if_there;
 
 /// No object: the expected old value of a ref that must not exist.
 const NOTHING: &str = "0000000000000000000000000000000000000000";
@@ -17,11 +19,6 @@ const NOTHING: &str = "0000000000000000000000000000000000000000";
 #[derive(Clone, Debug)]
 pub struct Tree {
     git_dir: PathBuf,
-}
-
-/// Held while refs move, by one process at a time; released when dropped or when the process ends.
-pub(crate) struct Guard {
-    _file: File,
 }
 
 /// What merging two commits gives.
@@ -63,25 +60,26 @@ impl Tree {
     /// # Errors
     /// [`Error::Diverged`] when line and branch changed the same places.
     pub fn import(&self, owner: &Owner) -> Result<Commit, Error> {
-        let _guard = self.lock()?;
+        let hold = self.lock()?;
         let head = &owner.head;
         Git::at(&self.git_dir, "fetch")
             .args(["-q", "--no-tags", "--no-write-fetch-head", "--update-shallow"])
             .args(["--no-auto-maintenance", "--upload-pack=git -c safe.directory='*' upload-pack"])
             .arg(&owner.place.common_dir)
             .arg(head.hex())
+            .under(&hold)
             .run()
             .doing("read the owner's repository")?;
         let line = line_ref(&owner.branch);
         let Some(old) = self.ref_head(&line)? else {
-            self.ref_move(&line, head, None)?;
+            self.ref_move(&hold, &line, head, None)?;
             return Ok(head.clone());
         };
         if self.is_ancestor(head, &old)? {
             return Ok(old);
         }
         if self.is_ancestor(&old, head)? {
-            self.ref_move(&line, head, Some(&old))?;
+            self.ref_move(&hold, &line, head, Some(&old))?;
             return Ok(head.clone());
         }
         let tree = match self.merge_trees(&old, head)? {
@@ -100,7 +98,7 @@ impl Tree {
             seconds: self.commit_time(&old)?.max(self.commit_time(head)?),
         };
         let merge = self.commit_write(&tree, &[&old, head], &message, &signature)?;
-        self.ref_move(&line, &merge, Some(&old))?;
+        self.ref_move(&hold, &line, &merge, Some(&old))?;
         Ok(merge)
     }
 
@@ -118,10 +116,11 @@ impl Tree {
     /// [`Error::BranchName`], or [`Error::BranchExists`] when it stands elsewhere.
     pub fn branch_create(&self, name: &str, at: &Commit) -> Result<(), Error> {
         let reference = branch_ref(name)?;
+        let hold = self.lock()?;
         match self.ref_head(&reference)? {
             Some(head) if head == *at => Ok(()),
             Some(_) => Err(Error::BranchExists { name: name.to_owned() }),
-            None => self.ref_move(&reference, at, None),
+            None => self.ref_move(&hold, &reference, at, None),
         }
     }
 
@@ -146,11 +145,10 @@ impl Tree {
             .doing("read a commit")
     }
 
-    pub(crate) fn lock(&self) -> Result<Guard, Error> {
+    /// Held while refs move or the owner's repository is written.
+    pub(crate) fn lock(&self) -> Result<Hold, Error> {
         let path = self.git_dir.join("regie.lock");
-        let file = File::create(&path).doing_at("lock the store", &path)?;
-        file.lock().doing_at("lock the store", &path)?;
-        Ok(Guard { _file: file })
+        Hold::take(&path).doing_at("lock the store", &path)
     }
 
     pub(crate) fn ref_head(&self, reference: &str) -> Result<Option<Commit>, Error> {
@@ -171,13 +169,17 @@ impl Tree {
     /// Moves a ref from `expected` (`None`: it must not exist) to `to`.
     pub(crate) fn ref_move(
         &self,
+        hold: &Hold,
         reference: &str,
         to: &Commit,
         expected: Option<&Commit>,
     ) -> Result<(), Error> {
         let old = expected.map_or(NOTHING, |commit| commit.hex());
+        // All refs move under the hold: a lock that is there now is that of a git that was killed.
+        remove_if_there(&self.git_dir.join(format!("{reference}.lock")))?;
         let outcome = Git::at(&self.git_dir, "update-ref")
             .args([reference, to.hex(), old])
+            .under(hold)
             .outcome()
             .doing("move a branch")?;
         if outcome.code == 0 {
@@ -193,7 +195,11 @@ impl Tree {
         }
     }
 
-    pub(crate) fn is_ancestor(&self, old: &Commit, new: &Commit) -> Result<bool, Error> {
+    /// Whether `new` is `old` or comes after it.
+    ///
+    /// # Errors
+    /// [`Error::Git`] when one of them is not in this tree's store.
+    pub fn is_ancestor(&self, old: &Commit, new: &Commit) -> Result<bool, Error> {
         is_ancestor(Git::at(&self.git_dir, "merge-base"), old, new)
     }
 

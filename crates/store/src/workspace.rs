@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::diff::Diff;
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::Git;
+use crate::hold::Hold;
 use crate::id::{Commit, Treeish as _};
 use crate::message::{Message, Signature};
 use crate::tree::{Tree, branch_ref};
@@ -18,6 +19,7 @@ pub struct Workspace {
     branch: String,
     dir: PathBuf,
     index: PathBuf,
+    hold: Option<Hold>,
 }
 
 impl Tree {
@@ -28,10 +30,14 @@ impl Tree {
     /// [`Error::Occupied`] when `dir` holds other files.
     pub fn workspace_create(&self, branch: &str, dir: &Path) -> Result<Workspace, Error> {
         let head = self.branch_head(branch)?;
-        let workspace = Workspace::new(self, branch, dir)?;
+        let mut workspace = Workspace::new(self, branch, dir)?;
+        if let Some(parent) = workspace.dir.parent() {
+            fs::create_dir_all(parent).doing_at("create the workspace", parent)?;
+        }
+        workspace = workspace.held()?;
         let dir = &workspace.dir;
         if workspace.index.exists() {
-            return workspace.checked();
+            return workspace.released().checked();
         }
         // The new index is there before the first file: it marks an interrupted checkout as ours.
         let fresh = beside(dir, ".index.new");
@@ -49,7 +55,7 @@ impl Tree {
             .run()
             .doing("write the files of the workspace")?;
         fs::rename(&fresh, &workspace.index).doing_at("finish the workspace", &workspace.index)?;
-        workspace.checked()
+        workspace.released().checked()
     }
 
     /// Opens the workspace in `dir` that [`Tree::workspace_create`] made for the branch.
@@ -68,7 +74,18 @@ impl Workspace {
         branch_ref(branch)?;
         let dir = std::path::absolute(dir).doing_at("find the workspace", dir)?;
         let index = beside(&dir, ".index");
-        Ok(Self { tree: tree.clone(), branch: branch.to_owned(), dir, index })
+        Ok(Self { tree: tree.clone(), branch: branch.to_owned(), dir, index, hold: None })
+    }
+
+    /// The same workspace for exclusive use. Waits for a git that a killed process left working.
+    pub(crate) fn held(&self) -> Result<Self, Error> {
+        let path = beside(&self.dir, ".index.hold");
+        let hold = Hold::take(&path).doing_at("lock the workspace", &path)?;
+        Ok(Self { hold: Some(hold), ..self.clone() })
+    }
+
+    fn released(self) -> Self {
+        Self { hold: None, ..self }
     }
 
     /// Refuses a workspace whose top is no directory, or a link to one.
@@ -118,7 +135,8 @@ impl Workspace {
             return Ok(None);
         }
         let commit = self.tree.commit_write(&tree, &[&head], message, signature)?;
-        self.tree.ref_move(&branch_ref(&self.branch)?, &commit, Some(&head))?;
+        let hold = self.tree.lock()?;
+        self.tree.ref_move(&hold, &branch_ref(&self.branch)?, &commit, Some(&head))?;
         Ok(Some(commit))
     }
 
@@ -132,7 +150,11 @@ impl Workspace {
 
     /// The command `name` over the files and the index of the workspace.
     pub(crate) fn git(&self, name: &'static str) -> Git {
-        Git::at(self.tree.git_dir(), name).work_tree(&self.dir).index(&self.index)
+        let git = Git::at(self.tree.git_dir(), name).work_tree(&self.dir).index(&self.index);
+        match &self.hold {
+            Some(hold) => git.under(hold),
+            None => git,
+        }
     }
 }
 

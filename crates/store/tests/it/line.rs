@@ -185,7 +185,7 @@ fn unreadable_files_are_reported_and_keep_their_last_content() {
     put(workspace.dir(), "new", "secret\n");
     put(workspace.dir(), "seen", "x");
     for name in ["README", "new"] {
-        let mode = fs::Permissions::from_mode(0);
+        let mode = fs::Permissions::from_mode(0o000);
         fs::set_permissions(workspace.dir().join(name), mode).unwrap();
     }
     if fs::read(workspace.dir().join("new")).is_ok() {

@@ -1,5 +1,6 @@
 //! The behaviour of the store, with the real git and real directories.
 #![allow(missing_docs)]
+#![expect(clippy::unwrap_used, reason = "in a test, also in what it calls, a failure is a panic")]
 
 mod deliver;
 mod hostile;
