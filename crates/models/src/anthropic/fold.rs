@@ -339,3 +339,68 @@ fn kind_of(name: Option<&str>, data: &str) -> Result<String, Fault> {
 fn decode<'a, T: Deserialize<'a>>(kind: &str, data: &'a str) -> Result<T, Fault> {
     serde_json::from_str(data).map_err(|_| Fault::Malformed(format!("a {kind} event lacks a field")))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Events as a vendor with a fever might send them.
+    fn event() -> impl Strategy<Value = String> {
+        let kind = prop::sample::select(vec![
+            "message_start",
+            "content_block_start",
+            "content_block_delta",
+            "content_block_stop",
+            "message_delta",
+            "message_stop",
+            "error",
+            "ping",
+        ]);
+        let block = prop::sample::select(vec![
+            r#"{"type":"text","text":"a"}"#,
+            r#"{"type":"tool_use","id":"i","name":"n","input":{}}"#,
+            r#"{"type":"thinking"}"#,
+            r#"{"type":"tool_use"}"#,
+            r#"{"type":7}"#,
+            "null",
+        ]);
+        let delta = prop::sample::select(vec![
+            r#"{"type":"text_delta","text":"é"}"#,
+            r#"{"type":"text_delta","text":null}"#,
+            r#"{"type":"input_json_delta","partial_json":"{\"a\":"}"#,
+            r#"{"type":"signature_delta","signature":"s"}"#,
+            r#"{"stop_reason":"max_tokens"}"#,
+            r#"{"stop_reason":[]}"#,
+        ]);
+        (kind, 0..3_u8, block, delta).prop_map(|(kind, index, block, delta)| {
+            format!(
+                r#"{{"type":"{kind}","index":{index},"content_block":{block},"delta":{delta},"message":{{}}}}"#
+            )
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_order_of_events_panics_and_every_answer_can_be_journaled(
+            events in prop::collection::vec(event(), 0..24)
+        ) {
+            let mut fold = Fold::default();
+            for event in events {
+                let _ = fold.take(None, &event, &mut |_| {});
+            }
+            if let Ok(response) = fold.finish("asked".to_owned()) {
+                let bytes = serde_json::to_vec(&response).unwrap();
+                let again: Response = serde_json::from_slice(&bytes).unwrap();
+                prop_assert_eq!(again, response);
+            }
+        }
+
+        #[test]
+        fn no_data_panics(data in "\\PC{0,60}") {
+            let _ = Fold::default().take(None, &data, &mut |_| {});
+            let _ = Fold::default().take(Some("error"), &data, &mut |_| {});
+        }
+    }
+}

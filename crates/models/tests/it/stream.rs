@@ -271,6 +271,23 @@ async fn a_stream_that_ends_after_its_stop_reason_is_whole() {
 }
 
 #[tokio::test]
+async fn a_stream_that_ends_politely_but_early_is_cut() {
+    let open = [START, &tool_start(0, "a"), &fragment(0, "{}")].map(str::to_owned);
+    let text: Vec<&str> = open.iter().map(String::as_str).collect();
+    let stop = stop("tool_use");
+    // Before any event, inside a block, and with a stop reason but a block still open.
+    let unclosed = [text.clone(), vec![stop.as_str()]].concat();
+    for body in [String::new(), events(&text), events(&unclosed)] {
+        let server = Canned::start(vec![stream(&body)]).await;
+        let config = models::anthropic::Config { max_attempts: 2, ..crate::config(&server.base_url) };
+        let anthropic = models::anthropic::Anthropic::new(config).unwrap();
+        let (result, _) = ask(&anthropic, &request(vec![say("Go.")])).await;
+        assert!(matches!(result, Err(call::Error::Cut { source: None, .. })), "{body}: {result:?}");
+        assert_eq!(server.requests().len(), 2);
+    }
+}
+
+#[tokio::test]
 async fn a_stream_without_end_is_cut_off() {
     let server = Canned::start(vec![stream(&format!("data: {}", "x".repeat(5_000)))]).await;
     let config = models::anthropic::Config {

@@ -215,8 +215,11 @@ struct Entry {
     text: String,
 }
 
-async fn ledger_append(State(house): State<Arc<House>>, Json(entry): Json<Entry>) -> Response {
-    let Entry { key, text } = entry;
+/// Reads the entry whatever its content type, so that a bare `curl -d` serves as a test tool.
+async fn ledger_append(State(house): State<Arc<House>>, body: Bytes) -> Response {
+    let Ok(Entry { key, text }) = serde_json::from_slice(&body) else {
+        return refusal(400, "send JSON with the texts `key` and `text`");
+    };
     let appended = house.clone().append(Line::Entry { key: key.clone(), text }).await;
     match appended {
         Ok(()) => house.count(&key),

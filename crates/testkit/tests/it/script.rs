@@ -280,6 +280,7 @@ async fn without_a_file_entries_are_counted_in_memory() {
     let server = serve("[[turn]]\ntext = 'x'", Options::default()).await;
     let (_, _, body) = http(&server, "POST", "/ledger", "", br#"{"key":"k","text":"t"}"#).await;
     assert!(body.contains(r#""count":1"#), "{body}");
+    assert_eq!(http(&server, "POST", "/ledger", "", b"{}").await.0, 400);
 }
 
 #[tokio::test]
