@@ -1,2 +1,48 @@
-//! Tool specs and built-in tools; supervises jails and spools their results.
+//! Tools, and the processes that run them.
+//!
+//! A **runner** is the trusted executor on a node: a process of its own for each run, which is handed
+//! one step at a time, runs it as a disposable child in a **jail**, and keeps its result on disk
+//! before it answers. It outlives the daemon and is found again. What a jail reports is untrusted.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`spec`] | what the built-in tools are, for models and policy |
+//! | [`config`] | what a runner is told when it starts |
+//! | [`executor`] | the daemon's side: the kernel's `Executor` port for jailed steps |
+//! | [`serve`] | the runner process |
+//! | [`spool`] | results on disk |
+//! | [`socket`] | where a runner listens |
+//! | `wire` | what daemon and runner say to each other |
+//! | `call`, `job` | a request, checked; a step from its request to its result |
+//! | `plan`, `jail`, `supervise` | what a step may touch; how it starts; how it is followed to its end |
+//! | `tool` | the file tools, as they run inside the jail |
+//! | `lock`, `orphan` | which runner lives; what a dead one has left |
+//!
+//! The binary calls [`dispatch`] first thing: it becomes runner, launcher or file tool when a hidden
+//! first argument says so.
 #![forbid(unsafe_code)]
+
+mod call;
+pub mod config;
+mod dispatch;
+pub mod executor;
+mod jail;
+mod job;
+mod lock;
+mod orphan;
+mod output;
+mod plan;
+pub mod serve;
+pub mod socket;
+pub mod spec;
+pub mod spool;
+mod supervise;
+mod tool;
+mod wire;
+
+pub use config::Config;
+pub use dispatch::dispatch;
+pub use executor::{Configs, Progress, RunnerExecutor};
+pub use output::ToolOutput;
+pub use serve::serve;
+pub use spec::{Tool, builtin};

@@ -1,0 +1,69 @@
+//! What one runner is told when it is started, and never again.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use domain::{Millis, RunId};
+use serde::{Deserialize, Serialize};
+
+/// The first argument by which a binary knows that it is to be a runner; the second is the
+/// [`Config`] as JSON.
+pub const SERVE_ARG: &str = "__runner";
+
+/// The first argument by which a binary knows that it is to be a file tool inside a jail.
+pub const TOOL_ARG: &str = "__tool";
+
+/// Set to anything, it makes a runner behave as on a machine that cannot hold a jail: posture `Deny`
+/// refuses, posture `Ask` degrades. It never loosens anything, so it is safe to leave in.
+pub const NO_JAIL_ENV: &str = "REGIE_TEST_NO_JAIL";
+
+/// A runner serves one run, in one workspace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The run.
+    pub run: RunId,
+    /// The run's spool directory; created for the owner alone.
+    pub spool: PathBuf,
+    /// The run's workspace, which steps see as `/workspace`.
+    pub workspace: PathBuf,
+    /// The binary that becomes runner, launcher and file tool: one that calls [`crate::dispatch`].
+    pub program: PathBuf,
+    /// What happens on a machine that cannot hold a jail.
+    pub posture: sandbox::Posture,
+    /// What steps see beside the system and the workspace, such as a repository's objects.
+    pub mounts: Vec<sandbox::Mount>,
+    /// Added to the clean environment of each step; never a secret.
+    pub env: Vec<(String, String)>,
+    /// What one step may use up.
+    pub limits: sandbox::Limits,
+    /// How long a runner stays without a daemon and without work, in milliseconds.
+    pub idle: Millis,
+}
+
+impl Config {
+    /// A runner with posture `Deny`, default limits and 15 minutes of patience.
+    pub fn new(
+        run: RunId,
+        spool: impl Into<PathBuf>,
+        workspace: impl Into<PathBuf>,
+        program: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            run,
+            spool: spool.into(),
+            workspace: workspace.into(),
+            program: program.into(),
+            posture: sandbox::Posture::Deny,
+            mounts: Vec::new(),
+            env: Vec::new(),
+            limits: sandbox::Limits::default(),
+            idle: 15 * 60 * 1000,
+        }
+    }
+
+    /// The arguments that make [`Config::program`] this runner.
+    pub(crate) fn args(&self) -> Result<[OsString; 2], serde_json::Error> {
+        Ok([SERVE_ARG.into(), serde_json::to_string(self)?.into()])
+    }
+}

@@ -1,0 +1,126 @@
+//! The daemon's side: the kernel's `Executor` port, answered by runners.
+//!
+//! Each run has one task here, which owns the connection to the run's runner and takes what the
+//! kernel wants in order. It finds a living runner or starts one; when a runner is lost it makes sure
+//! that its jails are gone and looks into its spool before it says so.
+
+mod link;
+mod station;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::{RunId, StepNo};
+use kernel::Input;
+use kernel::port::{Artifacts, Executor, Inbox, Probe, Refused, Work};
+use tokio::sync::{broadcast, mpsc};
+
+use crate::config::Config;
+use station::{Command, Station};
+
+pub use link::Error;
+
+/// How many live messages wait for a reader that is behind; it then misses the oldest.
+const MOST_PROGRESS: usize = 1024;
+
+/// Knows where each run works.
+pub trait Configs: Send + Sync {
+    /// What the runner of a run is told.
+    ///
+    /// # Errors
+    /// Why the run cannot have a runner, and how to mend it.
+    fn config(&self, run: RunId) -> Result<Config, Refused>;
+}
+
+impl<F: Fn(RunId) -> Result<Config, Refused> + Send + Sync> Configs for F {
+    fn config(&self, run: RunId) -> Result<Config, Refused> {
+        self(run)
+    }
+}
+
+/// Live output of a step that runs. It is shown and forgotten: the result has it all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// The run.
+    pub run: RunId,
+    /// The step.
+    pub step: StepNo,
+    /// What came since the last message; when much comes, only the end of it. Untrusted.
+    pub text: String,
+}
+
+/// Executes tool calls and verdicts in jails, through one runner process for each run.
+pub struct RunnerExecutor {
+    configs: Arc<dyn Configs>,
+    artifacts: Arc<dyn Artifacts>,
+    handle: tokio::runtime::Handle,
+    progress: broadcast::Sender<Progress>,
+    stations: Mutex<HashMap<RunId, mpsc::UnboundedSender<Command>>>,
+}
+
+impl RunnerExecutor {
+    /// An executor whose tasks run on `handle`, which needs time and I/O enabled.
+    pub fn new(
+        configs: Arc<dyn Configs>,
+        artifacts: Arc<dyn Artifacts>,
+        handle: tokio::runtime::Handle,
+    ) -> Self {
+        let (progress, _) = broadcast::channel(MOST_PROGRESS);
+        Self { configs, artifacts, handle, progress, stations: Mutex::new(HashMap::new()) }
+    }
+
+    /// Live output of all runs, from now on.
+    pub fn progress(&self) -> broadcast::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    /// Lets the runner delete its results up to a step: they are on record.
+    pub fn forget(&self, run: RunId, upto: StepNo, fence: u64) {
+        self.send(run, Command::Forget(upto, fence));
+    }
+
+    /// Lets the runner of a run that has ended leave, once nothing runs in it any more.
+    pub fn close(&self, run: RunId) {
+        let station = self.stations.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+        if let Some(station) = station {
+            let _ = station.send(Command::Bye);
+        }
+    }
+
+    fn send(&self, run: RunId, command: Command) {
+        let mut stations = self.stations.lock().unwrap_or_else(PoisonError::into_inner);
+        let station = stations.entry(run).or_insert_with(|| {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let station =
+                Station::new(run, self.configs.clone(), self.artifacts.clone(), self.progress.clone());
+            self.handle.spawn(station.serve(receiver));
+            sender
+        });
+        let _ = station.send(command);
+    }
+}
+
+impl Executor for RunnerExecutor {
+    fn start(&self, work: Work, inbox: Arc<dyn Inbox>) {
+        self.send(work.run, Command::Start(work, inbox));
+    }
+
+    fn status(&self, work: Work, inbox: Arc<dyn Inbox>) {
+        self.send(work.run, Command::Status(work, inbox));
+    }
+
+    /// Nothing in a jail reaches the outside, so there is nothing that could be asked.
+    fn probe(&self, work: Work, inbox: Arc<dyn Inbox>) {
+        inbox.send(Input::Probed(work.step, Probe::Unknown));
+    }
+
+    fn kill(&self, work: Work, inbox: Arc<dyn Inbox>) {
+        self.send(work.run, Command::Kill(work, inbox));
+    }
+}
+
+impl std::fmt::Debug for RunnerExecutor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunnerExecutor").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! Starts a plan through `sandbox`, and decides what a machine without jails means.
+
+use std::io::{PipeWriter, Read};
+use std::os::fd::AsFd;
+
+use kernel::port::Refused;
+use sandbox::{Child, Error, Killer, Launcher, Posture, Status, Stdin};
+
+use crate::config::{Config, NO_JAIL_ENV};
+use crate::plan::{Ground, Program, plan};
+
+/// An output of a jailed process.
+pub(crate) trait Output: Read + AsFd + Send {}
+
+impl<T: Read + AsFd + Send> Output for T {}
+
+/// A jailed process, taken apart for its supervisor. Dropping the child ends it.
+pub(crate) struct Jailed {
+    pub(crate) child: Child,
+    pub(crate) killer: Killer,
+    pub(crate) stdin: Option<PipeWriter>,
+    /// Standard output, then standard error.
+    pub(crate) outputs: [Option<Box<dyn Output>>; 2],
+    pub(crate) status: Status,
+    pub(crate) ground: Ground,
+}
+
+/// Starts a step's program: in a jail, or, where the machine has none and the posture allows it,
+/// without one and saying so.
+///
+/// # Errors
+/// What is missing and how to mend it; nothing was executed then.
+pub(crate) fn start(
+    config: &Config,
+    effect: domain::Effect,
+    program: Program<'_>,
+    stdin: Stdin,
+) -> Result<Jailed, Refused> {
+    let pretend = std::env::var_os(NO_JAIL_ENV).is_some();
+    let reason = if pretend {
+        format!("jails are switched off by {NO_JAIL_ENV}; unset it")
+    } else {
+        match launch(config, Ground::Jail, effect, program, stdin) {
+            Err(error @ (Error::Refused { .. } | Error::NoJail)) => error.to_string(),
+            Err(error) => return Err(refused(&error)),
+            Ok(child) => return Ok(take_apart(child, Ground::Jail, None)),
+        }
+    };
+    if config.posture == Posture::Deny {
+        return Err(Refused {
+            code: "jail.unsupported".into(),
+            hint: format!(
+                "this machine cannot hold a jail: {reason}; `regie doctor` shows what is missing, and \
+                 posture `ask` lets steps run without one"
+            ),
+        });
+    }
+    let child = launch(config, Ground::Bare, effect, program, stdin).map_err(|error| refused(&error))?;
+    Ok(take_apart(child, Ground::Bare, Some(reason)))
+}
+
+fn launch(
+    config: &Config,
+    ground: Ground,
+    effect: domain::Effect,
+    program: Program<'_>,
+    stdin: Stdin,
+) -> Result<Child, Error> {
+    Launcher::this_binary().spawn(&plan(config, ground, effect, program), stdin)
+}
+
+fn take_apart(mut child: Child, ground: Ground, reason: Option<String>) -> Jailed {
+    let boxed = |output| Box::new(output) as Box<dyn Output>;
+    // What was not asked for is not claimed, even if the second try enforced it after all.
+    let status = match (child.status(), reason) {
+        (Status::Enforced, Some(reason)) => Status::Degraded(reason),
+        (status, _) => status.clone(),
+    };
+    Jailed {
+        killer: child.killer(),
+        stdin: child.stdin.take(),
+        outputs: [child.stdout.take().map(boxed), child.stderr.take().map(|err| Box::new(err) as _)],
+        status,
+        ground,
+        child,
+    }
+}
+
+fn refused(error: &Error) -> Refused {
+    let code = match error {
+        Error::Refused { .. } | Error::NoJail => "jail.unsupported",
+        Error::Plan { .. } | Error::Encode { .. } => "jail.plan",
+        Error::Program(_) => "jail.program",
+        _ => "jail.launcher",
+    };
+    Refused { code: code.into(), hint: error.to_string() }
+}

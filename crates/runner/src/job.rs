@@ -1,0 +1,269 @@
+//! One step from its request to its result.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use domain::Outcome;
+use kernel::fault::{Point, point};
+use kernel::port::Refused;
+use sandbox::{Status, Stdin};
+
+use crate::call::{Call, Input, Shell};
+use crate::config::Config;
+use crate::jail::{self, Jailed};
+use crate::orphan;
+use crate::output::{SHOWN, ToolOutput, Transcript, cut};
+use crate::plan::{Program, root};
+use crate::spool::Spool;
+use crate::supervise::{Bell, Ended, Observed, Sink, supervise};
+use crate::tool;
+use crate::wire::{Seen, Spooled, Work};
+
+/// The longest answer of a file tool, in bytes.
+const LONGEST_ANSWER: usize = 1 << 20;
+/// The most that one live message carries, in bytes, and how often there is one.
+const LONGEST_PROGRESS: usize = 4 << 10;
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// Why a step has no result.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Nothing of it happened.
+    Refused(Refused),
+    /// It may have happened.
+    Lost(String),
+}
+
+/// What a step needs beside its work.
+pub(crate) struct Job<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) spool: &'a Spool,
+    pub(crate) work: &'a Work,
+    pub(crate) stop: &'a Bell,
+    pub(crate) progress: &'a dyn Fn(String),
+}
+
+/// A step's end before it is put into the spool.
+struct Done {
+    outcome: Outcome,
+    output: ToolOutput,
+    has_artifact: bool,
+    seen: Option<Seen>,
+}
+
+impl Job<'_> {
+    /// Runs the step; its result is on disk when this returns.
+    pub(crate) fn run(&self) -> Result<Spooled, Failure> {
+        let done = match Call::parse(self.work) {
+            Err(text) => bad_input(text),
+            Ok(Call::Shell(shell)) => self.shell(&shell)?,
+            Ok(Call::File(input)) => self.file(input)?,
+        };
+        let Work { run, step, attempt, key, fence, .. } = *self.work;
+        let Done { outcome, output, has_artifact, seen } = done;
+        let spooled = Spooled { run, step, attempt, key, fence, outcome, output, has_artifact, seen };
+        point(Point::RunnerBeforeSpool);
+        self.spool.write(&spooled).map_err(|error| Failure::Lost(error.to_string()))?;
+        point(Point::RunnerAfterSpool);
+        Ok(spooled)
+    }
+
+    fn shell(&self, shell: &Shell) -> Result<Done, Failure> {
+        let asked = shell.timeout_seconds.map_or(Duration::MAX, Duration::from_secs);
+        let timeout = asked.min(Duration::from_millis(self.work.timeout));
+        let mut sink = Live {
+            transcript: Transcript::new(SHOWN, self.spool.output_path(self.work.step)),
+            pending: Vec::new(),
+            sent: None,
+            progress: self.progress,
+        };
+        let jailed = self.start(Program::Shell(&shell.command), Stdin::Null)?;
+        let status = jailed.status.clone();
+        let observed = self.follow(jailed, None, timeout, &mut sink)?;
+        let (text, truncated_bytes, has_artifact) = sink.transcript.finish();
+        let exit_code = observed.status.and_then(code);
+        let outcome = outcome(observed.ended, exit_code == Some(0));
+        let text = narrate(text, observed.ended, observed.status, timeout, &status);
+        let output = ToolOutput {
+            text,
+            exit_code: if observed.ended == Ended::Itself { exit_code } else { None },
+            is_error: outcome != Outcome::Succeeded,
+            truncated_bytes,
+            artifact: None,
+            duration_ms: millis(observed.took),
+            jail: status,
+        };
+        Ok(Done { outcome, output, has_artifact, seen: None })
+    }
+
+    fn file(&self, input: Input) -> Result<Done, Failure> {
+        let needs_seen = matches!(input, Input::Edit(_) | Input::Write(_));
+        let seen = if needs_seen { self.spool.seen_before(self.work.step) } else { Default::default() };
+        let timeout = Duration::from_millis(self.work.timeout);
+        let jailed = self.start(Program::Tool, Stdin::Piped)?;
+        let status = jailed.status.clone();
+        let request = tool::Request { root: root(self.config, jailed.ground), input, seen };
+        let body = serde_json::to_vec(&request)
+            .map_err(|error| Failure::Lost(format!("the tool's request cannot be encoded: {error}")))?;
+        let mut sink = Reply::default();
+        let observed = self.follow(jailed, Some(body), timeout, &mut sink)?;
+        let answer = match (observed.ended, serde_json::from_slice::<tool::Answer>(&sink.answer)) {
+            (Ended::Itself, Ok(answer)) => answer,
+            (Ended::Itself, Err(_)) => no_answer(&sink, observed.status),
+            (ended, _) => tool::Answer {
+                text: narrate(String::new(), ended, None, timeout, &Status::Enforced),
+                is_error: true,
+                seen: None,
+            },
+        };
+        let outcome = outcome(observed.ended, !answer.is_error);
+        let output = ToolOutput {
+            text: warned(answer.text, &status),
+            exit_code: None,
+            is_error: outcome != Outcome::Succeeded,
+            truncated_bytes: 0,
+            artifact: None,
+            duration_ms: millis(observed.took),
+            jail: status,
+        };
+        Ok(Done { outcome, output, has_artifact: false, seen: answer.seen })
+    }
+
+    fn start(&self, program: Program<'_>, stdin: Stdin) -> Result<Jailed, Failure> {
+        point(Point::RunnerBeforeSpawn);
+        jail::start(self.config, self.work.effect, program, stdin).map_err(Failure::Refused)
+    }
+
+    fn follow(
+        &self,
+        jailed: Jailed,
+        input: Option<Vec<u8>>,
+        timeout: Duration,
+        sink: &mut dyn Sink,
+    ) -> Result<Observed, Failure> {
+        let record = orphan::Record::of(&self.config.spool, self.work.step, jailed.child.id());
+        point(Point::RunnerRunning);
+        let observed = supervise(jailed, input, timeout, self.stop, sink);
+        drop(record);
+        observed.map_err(|error| Failure::Lost(format!("the step could not be followed: {error}")))
+    }
+}
+
+/// A command's output as it comes: kept, and passed on now and then.
+struct Live<'a> {
+    transcript: Transcript,
+    pending: Vec<u8>,
+    sent: Option<Instant>,
+    progress: &'a dyn Fn(String),
+}
+
+impl Sink for Live<'_> {
+    fn take(&mut self, _: usize, bytes: &[u8]) {
+        self.transcript.take(bytes);
+        let newest = bytes.get(bytes.len().saturating_sub(LONGEST_PROGRESS)..).unwrap_or_default();
+        self.pending.extend_from_slice(newest);
+        let excess = self.pending.len().saturating_sub(LONGEST_PROGRESS);
+        self.pending.drain(..excess);
+        if self.sent.is_none_or(|sent| sent.elapsed() >= PROGRESS_EVERY) {
+            self.sent = Some(Instant::now());
+            (self.progress)(String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned());
+        }
+    }
+}
+
+/// What a file tool says, up to a bound.
+#[derive(Default)]
+struct Reply {
+    answer: Vec<u8>,
+    complaint: Vec<u8>,
+}
+
+impl Sink for Reply {
+    fn take(&mut self, output: usize, bytes: &[u8]) {
+        let (into, most) =
+            if output == 0 { (&mut self.answer, LONGEST_ANSWER) } else { (&mut self.complaint, 4 << 10) };
+        let room = most.saturating_sub(into.len()).min(bytes.len());
+        into.extend_from_slice(bytes.get(..room).unwrap_or_default());
+    }
+}
+
+fn no_answer(reply: &Reply, status: Option<ExitStatus>) -> tool::Answer {
+    let complaint = String::from_utf8_lossy(&reply.complaint);
+    let ended = status.map_or_else(String::new, |status| format!(" ({status})"));
+    tool::Answer {
+        text: format!("the tool ended without an answer{ended}: {}", cut(complaint.trim(), 1000)),
+        is_error: true,
+        seen: None,
+    }
+}
+
+fn bad_input(text: String) -> Done {
+    let output = ToolOutput {
+        text,
+        exit_code: None,
+        is_error: true,
+        truncated_bytes: 0,
+        artifact: None,
+        duration_ms: 0,
+        // Nothing ran, so nothing ran unconfined.
+        jail: Status::Enforced,
+    };
+    Done { outcome: Outcome::Failed, output, has_artifact: false, seen: None }
+}
+
+fn outcome(ended: Ended, is_good: bool) -> Outcome {
+    match ended {
+        Ended::TimedOut => Outcome::TimedOut,
+        Ended::Cancelled => Outcome::Cancelled,
+        Ended::Itself if is_good => Outcome::Succeeded,
+        Ended::Itself => Outcome::Failed,
+    }
+}
+
+fn code(status: ExitStatus) -> Option<i32> {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The output, and below it how the command ended when that is not obvious.
+fn narrate(
+    mut text: String,
+    ended: Ended,
+    status: Option<ExitStatus>,
+    timeout: Duration,
+    jail: &Status,
+) -> String {
+    let note = match ended {
+        Ended::TimedOut => {
+            format!("[timed out after {} s: it and all that it started were ended]", timeout.as_secs_f64())
+        }
+        Ended::Cancelled => "[cancelled: it and all that it started were ended]".into(),
+        Ended::Itself => match status.map(|status| (status.code(), status.signal())) {
+            Some((Some(0), _)) if text.is_empty() => "[no output]".into(),
+            Some((Some(0), _)) | None => String::new(),
+            Some((Some(code), _)) => format!("[exit code {code}]"),
+            Some((None, signal)) => format!("[ended by signal {}]", signal.unwrap_or_default()),
+        },
+    };
+    if !note.is_empty() {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&note);
+    }
+    warned(text, jail)
+}
+
+/// A step that was not confined says so where everybody looks.
+fn warned(text: String, jail: &Status) -> String {
+    match jail {
+        Status::Enforced => text,
+        Status::Degraded(reason) | Status::Unsupported(reason) => {
+            format!("[warning: this step ran without a jail: {reason}]\n{text}")
+        }
+    }
+}

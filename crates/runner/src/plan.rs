@@ -1,0 +1,108 @@
+//! From a step to the plan of its jail.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use domain::Effect;
+use sandbox::{Access, Mount, Network, Plan, Posture};
+
+use crate::config::{Config, TOOL_ARG};
+
+/// Where steps see the workspace.
+const WORKSPACE: &str = "/workspace";
+/// Where steps see Regie's own binary.
+const PROGRAM: &str = "/.regie/regie";
+
+/// On what ground a step runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ground {
+    /// In a jail, enforced or not started.
+    Jail,
+    /// On a machine without jails, with everything at its own path.
+    Bare,
+}
+
+/// What a jail is started for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Program<'a> {
+    /// A file tool.
+    Tool,
+    /// A shell command.
+    Shell(&'a str),
+}
+
+/// Where a step finds the workspace.
+pub(crate) fn root(config: &Config, ground: Ground) -> PathBuf {
+    match ground {
+        Ground::Jail => WORKSPACE.into(),
+        Ground::Bare => config.workspace.clone(),
+    }
+}
+
+/// The plan of a step.
+pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Program<'_>) -> Plan {
+    let root = root(config, ground);
+    let binary = match ground {
+        Ground::Jail => PathBuf::from(PROGRAM),
+        Ground::Bare => config.program.clone(),
+    };
+    let mut mounts = sandbox::default_system_mounts();
+    mounts.extend(config.mounts.iter().cloned());
+    mounts.push(Mount { source: config.program.clone(), target: binary.clone(), access: Access::Read });
+    mounts.push(Mount {
+        source: config.workspace.clone(),
+        target: root.clone(),
+        access: if effect == Effect::Read { Access::Read } else { Access::Write },
+    });
+    Plan {
+        mounts,
+        cwd: root,
+        argv: match program {
+            Program::Tool => vec![binary.into(), TOOL_ARG.into()],
+            Program::Shell(command) => vec![shell().into(), "-c".into(), command.into()],
+        },
+        env: env(config, ground),
+        limits: config.limits,
+        network: Network::None,
+        posture: match ground {
+            Ground::Jail => Posture::Deny,
+            Ground::Bare => Posture::Ask,
+        },
+    }
+}
+
+/// The shell that models write for, else the one that is always there.
+fn shell() -> OsString {
+    let bash = Path::new("/bin/bash");
+    if bash.exists() { bash.into() } else { "/bin/sh".into() }
+}
+
+/// The complete environment of a step. Programs are told that nobody watches and answers.
+fn env(config: &Config, ground: Ground) -> Vec<(String, String)> {
+    let home = match ground {
+        Ground::Jail => sandbox::HOME,
+        Ground::Bare => "/tmp",
+    };
+    let mut env: Vec<(String, String)> = [
+        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("HOME", home),
+        ("TMPDIR", "/tmp"),
+        ("USER", "regie"),
+        ("LANG", "C.UTF-8"),
+        ("TERM", "dumb"),
+        ("CI", "1"),
+        ("NO_COLOR", "1"),
+        ("PAGER", "cat"),
+        ("GIT_PAGER", "cat"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into();
+    for (name, value) in &config.env {
+        match env.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => known.clone_from(value),
+            None => env.push((name.clone(), value.clone())),
+        }
+    }
+    env
+}

@@ -1,0 +1,225 @@
+//! A run's spool: results on disk before they are told, the highest fence, and what the agent has
+//! seen of the workspace.
+//!
+//! | file | content |
+//! |---|---|
+//! | `<step>.result` | the result of a step, JSON |
+//! | `<step>.output` | the output that the result leaves out |
+//! | `<step>.pid` | the jail of a step that runs, see `orphan` |
+//! | `fence` | the highest fence seen |
+//! | `seen` | what the agent knew of files when results were last forgotten |
+//! | `lock` | held by the living runner, with its process id |
+//! | `runner.sock`, `runner.log` | where it listens, what it says |
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use domain::{Digest, StepNo};
+use serde::{Deserialize, Serialize};
+
+use crate::wire::{Seen, Spooled, Work};
+
+/// Why the spool could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Reading or writing failed.
+    #[error("the spool file {} cannot be {doing}; check the space and the permissions there", path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What was being done, as `read`.
+        doing: &'static str,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is not what was once written.
+    #[error("the spool file {} is damaged; remove it, and its step counts as unknown", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Io { path: path.to_owned(), doing, source }
+}
+
+/// What an agent knows of files, by path.
+pub(crate) type SeenFiles = BTreeMap<String, Digest>;
+
+/// The spool of one run, as its runner holds it.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    dir: PathBuf,
+    index: Mutex<Index>,
+}
+
+/// What is known of files: a base, and what each step since then added. Kept by step, so that a step
+/// that is done again after a roll-back starts from what was known before it.
+#[derive(Debug, Default)]
+struct Index {
+    base: Base,
+    since: BTreeMap<StepNo, Seen>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Base {
+    upto: u64,
+    files: SeenFiles,
+}
+
+impl Spool {
+    /// Opens the spool, creating its directory for the owner alone.
+    pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
+        create_dir(dir)?;
+        let base: Base = read_json(&dir.join("seen"))?.unwrap_or_default();
+        let mut since = BTreeMap::new();
+        for step in steps(dir)? {
+            if step.0 > base.upto
+                && let Ok(Some(Spooled { seen: Some(seen), .. })) = read(dir, step)
+            {
+                since.insert(step, seen);
+            }
+        }
+        Ok(Self { dir: dir.to_owned(), index: Mutex::new(Index { base, since }) })
+    }
+
+    /// The highest fence on record, 0 for none.
+    pub(crate) fn fence(&self) -> Result<u64, Error> {
+        Ok(read_json(&self.dir.join("fence"))?.unwrap_or(0))
+    }
+
+    /// Puts a higher fence on record.
+    pub(crate) fn raise_fence(&self, fence: u64) -> Result<(), Error> {
+        self.put("fence", &fence)
+    }
+
+    /// Where the long output of a step goes.
+    pub(crate) fn output_path(&self, step: StepNo) -> PathBuf {
+        output_path(&self.dir, step)
+    }
+
+    /// The result that answers this work, if one is there.
+    pub(crate) fn answer(&self, work: &Work) -> Option<Spooled> {
+        match read(&self.dir, work.step) {
+            Ok(found) => found.filter(|spooled| spooled.answers(work)),
+            Err(error) => {
+                tracing::warn!(step = work.step.0, %error, "a result counts as unknown");
+                None
+            }
+        }
+    }
+
+    /// Keeps a result. Durable when it returns.
+    pub(crate) fn write(&self, spooled: &Spooled) -> Result<(), Error> {
+        self.put(&format!("{}.result", spooled.step), spooled)?;
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        match &spooled.seen {
+            Some(seen) => index.since.insert(spooled.step, seen.clone()),
+            None => index.since.remove(&spooled.step),
+        };
+        Ok(())
+    }
+
+    /// What the agent knew of files before a step.
+    pub(crate) fn seen_before(&self, step: StepNo) -> SeenFiles {
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = index.base.files.clone();
+        files.extend(index.since.range(..step).map(|(_, seen)| (seen.path.clone(), seen.digest)));
+        files
+    }
+
+    /// Removes the results up to a step. What the agent has seen by them stays known.
+    pub(crate) fn forget(&self, upto: StepNo) -> Result<(), Error> {
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let later = index.since.split_off(&upto.next());
+        let gone = std::mem::replace(&mut index.since, later);
+        index.base.upto = index.base.upto.max(upto.0);
+        if !gone.is_empty() {
+            index.base.files.extend(gone.into_values().map(|seen| (seen.path, seen.digest)));
+            self.put("seen", &index.base)?;
+        }
+        drop(index);
+        for step in steps(&self.dir)? {
+            if step <= upto {
+                // The output first: a result never names a file that is gone.
+                for path in [output_path(&self.dir, step), self.dir.join(format!("{step}.result"))] {
+                    match fs::remove_file(&path) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                            return Err(io(&path, "removed")(error));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces a file as one: a crash leaves the old content or the new.
+    fn put<T: Serialize>(&self, name: &str, value: &T) -> Result<(), Error> {
+        let path = self.dir.join(name);
+        let new = self.dir.join(format!("{name}.new"));
+        let body =
+            serde_json::to_vec(value).map_err(|source| Error::Damaged { path: path.clone(), source })?;
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)
+            .map_err(io(&new, "written"))?;
+        file.write_all(&body).and_then(|()| file.sync_all()).map_err(io(&new, "written"))?;
+        fs::rename(&new, &path).map_err(io(&path, "written"))?;
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(io(&self.dir, "synchronised"))
+    }
+}
+
+/// Creates the directory of a spool for the owner alone.
+pub(crate) fn create_dir(dir: &Path) -> Result<(), Error> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io(dir, "created"))?;
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    fs::set_permissions(dir, private).map_err(io(dir, "made private"))
+}
+
+/// A step's result in the spool at `dir`, whoever wrote it.
+pub(crate) fn read(dir: &Path, step: StepNo) -> Result<Option<Spooled>, Error> {
+    read_json(&dir.join(format!("{step}.result")))
+}
+
+/// Where the long output of a step is.
+pub(crate) fn output_path(dir: &Path, step: StepNo) -> PathBuf {
+    dir.join(format!("{step}.output"))
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|source| Error::Damaged { path: path.to_owned(), source }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io(path, "read")(error)),
+    }
+}
+
+/// The steps that have a result.
+fn steps(dir: &Path) -> Result<Vec<StepNo>, Error> {
+    let mut steps = Vec::new();
+    for entry in fs::read_dir(dir).map_err(io(dir, "listed"))? {
+        let entry = entry.map_err(io(dir, "listed"))?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".result")?.parse().ok());
+        steps.extend(number.map(StepNo));
+    }
+    steps.sort();
+    Ok(steps)
+}

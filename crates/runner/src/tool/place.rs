@@ -1,0 +1,101 @@
+//! From a path that a model wrote to a file of the workspace.
+//!
+//! These checks give clear words; what holds a step inside is the jail.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::LARGEST;
+
+/// A path in the workspace.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Where it is, without links.
+    pub(super) path: PathBuf,
+    /// The same relative to the workspace, for people and models; `.` for the workspace itself.
+    pub(super) shown: String,
+}
+
+/// Finds a path; its last parts need not exist.
+pub(super) fn find(root: &Path, path: &str) -> Result<Place, String> {
+    if path.is_empty() || path.contains('\0') {
+        return Err("the path is empty or has a NUL character; give a path relative to the workspace".into());
+    }
+    let root = fs::canonicalize(root).map_err(|error| format!("the workspace cannot be reached: {error}"))?;
+    let asked = root.join(path);
+    let (mut found, missing) = existing(&asked).map_err(|error| broken(path, &asked, &error))?;
+    if !found.starts_with(&root) {
+        let hint = "files are reached by paths relative to the workspace";
+        return Err(match fs::symlink_metadata(&asked) {
+            Ok(meta) if meta.is_symlink() => {
+                format!("`{path}` is a symbolic link that leads out of the workspace; {hint}")
+            }
+            _ => format!("`{path}` lies outside of the workspace; {hint}"),
+        });
+    }
+    found.extend(missing.iter().map(PathBuf::as_path));
+    let shown = found.strip_prefix(&root).unwrap_or(&found).to_string_lossy().into_owned();
+    Ok(Place { path: found, shown: if shown.is_empty() { ".".into() } else { shown } })
+}
+
+/// The deepest part that exists, without links, and the plain names below it.
+fn existing(asked: &Path) -> io::Result<(PathBuf, Vec<PathBuf>)> {
+    let mut missing = Vec::new();
+    let mut part = asked;
+    loop {
+        match fs::canonicalize(part) {
+            Ok(found) => {
+                missing.reverse();
+                return Ok((found, missing));
+            }
+            // A link to nowhere is not a name that is free.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !part.is_symlink() => {
+                match (part.components().next_back(), part.parent()) {
+                    (Some(Component::Normal(name)), Some(parent)) => {
+                        missing.push(PathBuf::from(name));
+                        part = parent;
+                    }
+                    _ => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn broken(path: &str, asked: &Path, error: &io::Error) -> String {
+    match fs::read_link(asked) {
+        Ok(target) => format!(
+            "`{path}` is a symbolic link to `{}`, which does not exist or lies outside of the workspace",
+            target.display()
+        ),
+        Err(_) => format!("`{path}` cannot be reached: {error}"),
+    }
+}
+
+/// The content of a regular file.
+pub(super) fn content(place: &Place) -> Result<Vec<u8>, String> {
+    let Place { path, shown } = place;
+    let meta = match fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(format!("there is no file `{shown}`; `list` shows what is there"));
+        }
+        Err(error) => return Err(format!("`{shown}` cannot be read: {error}")),
+    };
+    if meta.is_dir() {
+        return Err(format!("`{shown}` is a directory; use `list`"));
+    }
+    // A pipe would be waited for, and a device has no end.
+    if !meta.is_file() {
+        return Err(format!("`{shown}` is not a regular file"));
+    }
+    if meta.len() > LARGEST {
+        return Err(format!(
+            "`{shown}` has {} bytes, more than the {LARGEST} that file tools take; use `shell` with head, tail or sed",
+            meta.len()
+        ));
+    }
+    fs::read(path).map_err(|error| format!("`{shown}` cannot be read: {error}"))
+}
