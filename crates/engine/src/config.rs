@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::{Effect, Millis, Risk};
 use models::catalogue::Price;
-use models::{Effort, Request, ToolSpec};
+use models::{Effort, RawJson, Request, ToolSpec};
 use serde::{Deserialize, Serialize};
 
 /// Tool names that the driver keeps for its own steps.
@@ -35,6 +35,15 @@ pub enum Error {
     /// The artifact is not a tool list.
     #[error("the tool list of the run cannot be read: the artifact is damaged or of another Regie")]
     Unreadable(#[source] serde_json::Error),
+    /// A built-in tool's schema is not JSON.
+    #[error("the input schema of tool `{tool}` is not JSON; please report it")]
+    Schema {
+        /// The tool.
+        tool: String,
+        /// What is wrong.
+        #[source]
+        source: serde_json::Error,
+    },
     /// A name that the driver keeps for itself.
     #[error("a tool may not be named `{0}`: Regie's own steps have that name; rename the tool")]
     Reserved(String),
@@ -101,6 +110,20 @@ impl Toolbox {
         }
     }
 
+    /// The runner's built-in tools.
+    ///
+    /// # Errors
+    /// When one of them is not fit for a model, which a test rules out.
+    pub fn built_in() -> Result<Self, Error> {
+        let tools = runner::builtin().into_iter().map(|tool| {
+            let input_schema = RawJson::parse(tool.input_schema)
+                .map_err(|source| Error::Schema { tool: tool.name.clone(), source })?;
+            let spec = ToolSpec { name: tool.name, description: tool.description, input_schema };
+            Ok(Tool { spec, effect: tool.effect, risk: tool.risk })
+        });
+        tools.collect::<Result<Vec<_>, Error>>().and_then(Self::new)
+    }
+
     /// The bytes of the artifact; the same tools give the same bytes.
     ///
     /// # Errors
@@ -125,6 +148,11 @@ impl Toolbox {
     /// The tools in order.
     pub fn iter(&self) -> impl Iterator<Item = &Tool> {
         self.0.iter()
+    }
+
+    /// The names in order, as a lease holds them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(|tool| tool.spec.name.as_str())
     }
 
     /// What the model is told, in order.

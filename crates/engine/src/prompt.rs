@@ -14,7 +14,7 @@ Where you are
 - Your tools run in a jail. The workspace is the current directory; it and a private /tmp are the only \
 places you can write to. There is no network.
 - Each shell command is a process of its own that starts in the workspace with an empty stdin; all that \
-it started ends with it. Files stay, processes and variables do not.
+it started ends with it. Files in the workspace stay; processes, variables and /tmp do not.
 - Regie commits your files to a branch by itself. Do not commit, branch or push.
 
 How to work

@@ -29,24 +29,10 @@ impl View {
                 Ok(response) => self.take_answer(seq, &response),
                 Err(error) => self.give_up(format!("an answer of the model cannot be read: {error}")),
             },
-            Outcome::Failed => {
-                // Without a payload, the kernel has closed a call whose fate it cannot know.
-                let failure = serde_json::from_slice(bytes).unwrap_or_else(|_| ModelFailure {
-                    code: "model.unknown".into(),
-                    message: "the call to the model failed without a reason on record".into(),
-                    hint: String::new(),
-                    retry_at: None,
-                    retryable: true,
-                });
+            Outcome::Failed | Outcome::TimedOut | Outcome::Cancelled => {
+                let failure = serde_json::from_slice(bytes).unwrap_or_else(|_| unexplained(outcome));
                 self.model_failed(failure);
             }
-            Outcome::TimedOut | Outcome::Cancelled => self.model_failed(ModelFailure {
-                code: "model.timed_out".into(),
-                message: "the call to the model was ended before its answer was complete".into(),
-                hint: String::new(),
-                retry_at: None,
-                retryable: true,
-            }),
         }
     }
 
@@ -136,6 +122,22 @@ impl View {
             Some(cap) => self.exhausted(cap),
             None => self.stage = Stage::Asking,
         }
+    }
+}
+
+/// The kernel closes a call whose fate it cannot know without a payload.
+fn unexplained(outcome: Outcome) -> ModelFailure {
+    let (code, message) = match outcome {
+        Outcome::TimedOut => ("model.timed_out", "the model gave no whole answer in time"),
+        Outcome::Cancelled => ("model.interrupted", "the call to the model was interrupted"),
+        _ => ("model.unknown", "the call to the model failed without a reason on record"),
+    };
+    ModelFailure {
+        code: code.into(),
+        message: message.into(),
+        hint: String::new(),
+        retry_at: None,
+        retryable: true,
     }
 }
 

@@ -60,7 +60,7 @@ impl Turn {
                 Err(error) => return answered(error.to_string()),
             };
             let Some(tool) = toolbox.find(call.name) else {
-                let names: Vec<&str> = toolbox.iter().map(|tool| tool.spec.name.as_str()).collect();
+                let names: Vec<&str> = toolbox.names().collect();
                 let name = crate::prompt::cut(call.name, 100);
                 return answered(format!("there is no tool `{name}`; the tools are: {}", names.join(", ")));
             };

@@ -100,3 +100,27 @@ fn the_system_text_holds_the_projects_instructions_and_nothing_volatile() {
     let long = engine::prompt::system(Some(&"ü".repeat(40_000)));
     assert!(long.len() < plain.len() + 33_000 && long.contains("[cut here"));
 }
+
+#[test]
+fn the_built_in_tools_are_fit_for_the_wire_and_the_runners_results_are_read() {
+    let toolbox = engine::Toolbox::built_in().unwrap();
+    let names: Vec<&str> = toolbox.names().collect();
+    assert_eq!(names, ["read", "list", "search", "edit", "write", "shell"]);
+    let config = engine::Config { toolbox, ..crate::world::config() };
+    let tools = Digest::of(&config.toolbox.to_bytes().unwrap());
+    let mission = domain::Mission { tools, ..crate::world::mission(&[]) };
+    let mut world = World::with(mission, config);
+    world.model(&calls(vec![shell("t1", "node --test")]));
+    let step = world.one("shell");
+    let output = runner::ToolOutput {
+        text: "not ok".into(),
+        exit_code: Some(1),
+        is_error: true,
+        truncated_bytes: 0,
+        artifact: None,
+        duration_ms: 400,
+        jail: sandbox::Status::Enforced,
+    };
+    world.done(&step, Outcome::Failed, &output);
+    assert_eq!(world.messages()[2]["content"][0]["content"], "not ok\n[exit code 1]");
+}
