@@ -89,7 +89,7 @@ impl SqliteJournal {
 
     fn open_with(path: &Path, rules: Rules) -> Result<Self, OpenError> {
         let path: PathBuf = path.into();
-        let mut connection = schema::connect(&path, rules)?;
+        let mut connection = schema::connect(&path, schema::Purpose::Write, rules)?;
         schema::migrate(&path, &mut connection)?;
         let last = read::last_position(&connection)
             .map_err(|error| OpenError::Storage { path: path.clone(), source: error })?;

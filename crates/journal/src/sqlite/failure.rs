@@ -72,7 +72,9 @@ impl From<rusqlite::Error> for Failure {
         let (mend, fatal) = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => ("the disk is full: free some space, then resume", false),
             // After a failed sync nobody knows what is on disk, and trying again may hide it.
-            Some(ErrorCode::SystemIoFailure) => ("the disk failed: check it, then restart Regie", true),
+            Some(ErrorCode::SystemIoFailure) => {
+                ("the disk failed: check that it is sound and has free space, then restart Regie", true)
+            }
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 ("the file is damaged: restore it from a copy, then restart Regie", true)
             }

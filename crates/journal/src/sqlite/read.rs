@@ -44,10 +44,8 @@ impl Readers {
     }
 
     fn connect(&self) -> Result<Connection, Failure> {
-        let connection = schema::connect(&self.path, self.rules)
-            .map_err(|error| Failure { text: error.to_string(), fatal: false })?;
-        connection.pragma_update(None, "query_only", true)?;
-        Ok(connection)
+        schema::connect(&self.path, schema::Purpose::Read, self.rules)
+            .map_err(|error| Failure { text: error.to_string(), fatal: false })
     }
 }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::Rules;
 use super::failure::OpenError;
@@ -88,11 +88,24 @@ const MIGRATIONS: &[&str] = &[
      ) STRICT, WITHOUT ROWID;",
 ];
 
-/// Opens a connection; makes the file when there is none.
-pub(super) fn connect(path: &Path, rules: Rules) -> Result<Connection, OpenError> {
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It writes, and makes the file when there is none.
+    Write,
+    /// It reads what is there.
+    Read,
+}
+
+/// Opens a connection.
+pub(super) fn connect(path: &Path, purpose: Purpose, rules: Rules) -> Result<Connection, OpenError> {
     let storage = |source| OpenError::Storage { path: path.into(), source };
-    let connection = Connection::open(path).map_err(storage)?;
+    // Not `SQLITE_OPEN_URI`: a path is a path, whatever it begins with.
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, purpose == Purpose::Write);
+    let connection = Connection::open_with_flags(path, flags).map_err(storage)?;
     configure(&connection, rules).map_err(storage)?;
+    connection.pragma_update(None, "query_only", purpose == Purpose::Read).map_err(storage)?;
     Ok(connection)
 }
 

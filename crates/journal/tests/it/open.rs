@@ -113,5 +113,6 @@ fn a_step_takes_at_most_900_bytes() {
     drop(journal);
     let bytes = std::fs::metadata(&path).unwrap().len();
     let per_step = bytes / (20 * 200);
+    eprintln!("{per_step} bytes a step");
     assert!(per_step <= 900, "{per_step} bytes a step");
 }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use testkit::suite::history::Dice;
 
 /// Cuts that are tried: each opens a journal and verifies it.
-const CUTS: u64 = 32;
+const CUTS: u64 = 24;
 
 /// A folder with the recorder, and what the child left.
 struct Bench {

@@ -7,7 +7,7 @@ use testkit::suite::history::Chain;
 use testkit::suite::journal::{append, assert_clean, assert_history};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn histories_round_trip(seeds in proptest::collection::btree_set(0u64..1 << 40, 1..4), length in 1usize..40) {

@@ -65,7 +65,7 @@ fn a_log_cut_anywhere_opens_to_its_last_whole_commit() {
     let crashed = crashed();
     assert!(crashed.appends.len() > 20, "too short a history to prove much");
     let mut dice = Dice::new(11);
-    for _ in 0..80 {
+    for _ in 0..48 {
         let cut = usize::try_from(dice.below(crashed.log.len() as u64)).unwrap();
         crashed.assert_survives(&crashed.log[..cut], cut);
     }
@@ -76,7 +76,7 @@ fn a_log_cut_anywhere_opens_to_its_last_whole_commit() {
 fn garbage_after_the_last_whole_commit_is_ignored() {
     let crashed = crashed();
     let mut dice = Dice::new(12);
-    for _ in 0..80 {
+    for _ in 0..48 {
         let cut = usize::try_from(dice.below(crashed.log.len() as u64)).unwrap();
         let mut torn = crashed.log[..cut].to_vec();
         let length = dice.below(20_000);

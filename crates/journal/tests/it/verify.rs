@@ -111,6 +111,21 @@ fn another_order_is_found() {
     });
 }
 
+/// The rows of one run under another run's name: links and digests all fit.
+#[test]
+fn another_name_is_found() {
+    let other = Chain::new(3).run();
+    let (found, _) = tampered(|raw, run| {
+        for table in ["runs", "events"] {
+            let sql = format!("UPDATE {table} SET run = ?2 WHERE run = ?1");
+            raw.execute(&sql, [run.as_bytes(), other.as_bytes()]).unwrap();
+        }
+    });
+    let [(broken, 1, what)] = found.broken.as_slice() else { panic!("{found:?}") };
+    assert_eq!(*broken, other);
+    assert!(what.contains("another event"), "{what}");
+}
+
 #[test]
 fn a_forgotten_payload_is_counted_and_breaks_nothing() {
     let (found, _) = tampered(|raw, _| {

@@ -465,7 +465,7 @@ fn spending_by_day<J: Journal>(journal: &J) {
 
 /// The journal's rows agree with the states that the same facts lead to.
 fn random_histories<J: Journal>(journal: &J) {
-    let mut days = BTreeSet::new();
+    let (mut days, mut facts) = (BTreeSet::new(), BTreeSet::new());
     let mut booked = 0;
     for seed in 0..40 {
         let mut chain = Chain::new(seed);
@@ -475,7 +475,10 @@ fn random_histories<J: Journal>(journal: &J) {
             append(journal, append_of_run.clone()).expect("written");
             appends.push(append_of_run);
         }
-        days.extend(appends.iter().flat_map(|append| &append.events).map(|event| event.header.at.day()));
+        for event in appends.iter().flat_map(|append| &append.events) {
+            days.insert(event.header.at.day());
+            facts.insert(event.header.fact.name());
+        }
         assert_history(journal, &chain, &appends);
         let (row, state) = (journal.run(chain.run()).expect("there"), &chain.state);
         assert_eq!(row.nanodollars, state.budget.spent.nanodollars, "seed {seed}");
@@ -486,6 +489,7 @@ fn random_histories<J: Journal>(journal: &J) {
         let held = state.open.values().map(|open| open.reserved().nanodollars).sum::<u64>();
         booked += row.nanodollars + held;
     }
+    assert_eq!(facts.len(), 17, "all facts but those of timers take part: {facts:?}");
     let on_days = days.iter().map(|day| journal.spent_on(*day).expect("readable")).sum::<u64>();
     assert_eq!(on_days, booked, "what the days say and what the runs say");
     assert_clean(journal, 40);
