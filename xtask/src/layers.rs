@@ -1,10 +1,10 @@
 //! The floors: a crate imports only crates on lower floors, or the neighbour that is drawn.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use anyhow::{Result, bail};
+
+use crate::metadata::{self, Metadata, Package};
 
 /// Each crate's floor, from the ground up, with what it is for.
 const FLOORS: &[(&str, u8)] = &[
@@ -29,28 +29,9 @@ const NEIGHBOURS: &[(&str, &str)] = &[("runner", "sandbox"), ("server", "control
 const BESIDE: &[&str] = &["testkit", "xtask"];
 const MAY_IMPORT_TESTKIT: &[&str] = &["regie"];
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    description: Option<String>,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    name: String,
-    kind: Option<String>,
-    path: Option<String>,
-}
-
 /// Prints the floors, and fails on an import that is not allowed.
 pub(crate) fn check() -> Result<()> {
-    let metadata = metadata()?;
+    let metadata = metadata::of_workspace()?;
     let floor_of: BTreeMap<&str, u8> = FLOORS.iter().copied().collect();
     let mut faults = Vec::new();
     for package in &metadata.packages {
@@ -101,17 +82,4 @@ fn imports(package: &Package) -> impl Iterator<Item = &str> {
         .iter()
         .filter(|dependency| dependency.path.is_some() && dependency.kind.as_deref() != Some("dev"))
         .map(|dependency| dependency.name.as_str())
-}
-
-#[expect(clippy::disallowed_methods, reason = "a chore that asks cargo about the workspace")]
-fn metadata() -> Result<Metadata> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .output()
-        .context("`cargo metadata` cannot be run")?;
-    if !output.status.success() {
-        bail!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    serde_json::from_slice(&output.stdout).context("`cargo metadata` printed something else")
 }

@@ -1,10 +1,14 @@
 //! Repository chores.
 //!
-//! `cargo xtask layers` prints the floors and fails when a crate imports one that it must not.
+//! - `cargo xtask layers` prints the floors, and fails when a crate imports one that it must not.
+//! - `cargo xtask sources` fails on a file without a reason, too long, or forgotten by its tests.
+//! - `cargo xtask deny` holds the dependencies against `deny.toml`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
+mod deny;
 mod layers;
+mod metadata;
 mod sources;
 
 use std::process::ExitCode;
@@ -14,7 +18,8 @@ fn main() -> ExitCode {
     let done = match task.as_str() {
         "layers" => layers::check(),
         "sources" => sources::check(),
-        _ => Err(anyhow::anyhow!("usage: cargo xtask layers | sources")),
+        "deny" => deny::check(),
+        _ => Err(anyhow::anyhow!("usage: cargo xtask layers | sources | deny")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,60 @@
+# Regie: everything that a newcomer or CI runs. `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+REGIE := $(TARGET_DIR)/release/regie
+CHAOS := $(TARGET_DIR)/chaos/release/regie
+
+.PHONY: help up test setup build lint layers deny unit jail journeys crash proof clean
+
+help: ## Lists the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+up: setup build ## Builds Regie and runs a first mission with the scripted model
+	REGIE="$$(realpath $(REGIE))" examples/first-mission/run.sh
+
+test: setup lint layers deny unit jail journeys ## Passes all tests
+	@echo "make test: all passed"
+
+setup: ## Installs what is missing, says what it cannot
+	@scripts/setup
+
+build: ## Builds the release binary
+	$(CARGO) build --release --locked --package regie
+
+lint: ## Formatting and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+layers: ## The floors of the house, and the shape of its files
+	$(CARGO) xtask layers
+	$(CARGO) xtask sources
+
+deny: ## Licences, bans and sources of dependencies
+	$(CARGO) xtask deny
+
+unit: ## Unit, property, port and simulation tests
+	$(CARGO) nextest run --workspace --locked --no-fail-fast
+
+jail: ## The jail's and the runner's tests once more, as an ordinary user
+	scripts/as-ordinary-user sandbox runner
+
+journeys: build ## The first mission, end to end through the release binary
+	REGIE="$$(realpath $(REGIE))" scripts/first-mission-holds
+
+crash: ## Kills daemon and runner at every step boundary, and 50 times at random
+	$(CARGO) build --release --locked --package regie
+	$(CARGO) build --release --locked --package regie --features testkit --target-dir $(TARGET_DIR)/chaos
+	REGIE_SIM_SCHEDULES=10000 $(CARGO) nextest run --locked --package kernel
+	$(CARGO) nextest run --locked --package journal
+	REGIE="$$(realpath $(REGIE))" CHAOS="$$(realpath $(CHAOS))" python3 scripts/crash.py
+
+proof: crash ## The long campaigns
+
+clean: ## Removes what was built
+	$(CARGO) clean
