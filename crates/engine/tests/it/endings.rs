@@ -108,3 +108,16 @@ fn a_checkpoint_that_fails_is_a_failure_and_one_that_was_interrupted_is_made_aga
     assert_eq!(end, End::Failed);
     assert!(reason.contains("the tree is damaged"), "{reason}");
 }
+
+#[test]
+fn the_first_end_stands() {
+    let mut world = World::new(&["true", "true"]);
+    world.model(&says("done"));
+    world.checkpoint(Some("c0ffee"));
+    let steps = world.go();
+    world.deny(&steps[0], by_policy("the first rule"));
+    world.deny(&steps[1], by_policy("the second rule"));
+    let (end, reason) = world.end();
+    assert_eq!(end, End::Blocked);
+    assert!(reason.contains("the first rule"), "{reason}");
+}

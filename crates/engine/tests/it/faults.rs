@@ -182,12 +182,17 @@ fn forgotten_answers_fail_in_words_and_never_compose() {
 
 #[test]
 fn another_system_text_or_tool_list_than_recorded_is_refused() {
-    let mut other = config();
-    other.system.push('!');
-    let world = World::with(mission(&[]), other);
-    let (end, reason) = world.end();
-    assert_eq!(end, End::Failed);
-    assert!(reason.contains("not the one that this run was started with"), "{reason}");
+    let mut words = config();
+    words.system.push('!');
+    let mut tools: Vec<engine::Tool> = config().toolbox.iter().cloned().collect();
+    tools.pop();
+    let fewer = engine::Config { toolbox: engine::Toolbox::new(tools).unwrap(), ..config() };
+    for other in [words, fewer] {
+        let world = World::with(mission(&[]), other);
+        let (end, reason) = world.end();
+        assert_eq!(end, End::Failed);
+        assert!(reason.contains("not the one that this run was started with"), "{reason}");
+    }
 }
 
 #[test]
