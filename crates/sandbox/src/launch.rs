@@ -30,7 +30,8 @@ const NOTHING_STARTED: i32 = 125;
 
 /// What the hidden subcommand is: reads a request from the control socket that is its standard
 /// input, starts the jail, and ends as the program in it ended (with its exit code, or killed
-/// by the same signal). To be called before the process has any other thread.
+/// by the same signal). To be called first thing: the process must have no other thread, and
+/// loses every descriptor above the standard ones.
 pub fn launch_main() -> ! {
     match launch() {
         Ok(End::Code(code)) => sys::exit_now(code),
@@ -208,7 +209,8 @@ fn end_orphans(program: Pid) {
     let _ = rustix::process::kill_process_group(program, Signal::KILL);
     let children = format!("/proc/self/task/{}/children", rustix::process::getpid());
     loop {
-        let list = std::fs::read_to_string(&children).unwrap_or_default();
+        // Where the kernel does not list them there is nothing more that could be done.
+        let Ok(list) = std::fs::read_to_string(&children) else { return };
         let pids = list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
         for pid in pids {
             let _ = rustix::process::kill_process(pid, Signal::KILL);

@@ -141,6 +141,14 @@ impl Tree {
                 }
                 sys::mount_restrict(source.as_fd(), attributes).map_err(Part::Files.failed(doing()))?;
                 let stat = rustix::fs::fstat(&source).map_err(Part::Files.failed(doing()))?;
+                if access == Access::Write && stat.st_uid != rustix::process::geteuid().as_raw() {
+                    // Said here, where it can be mended, rather than by every write in there.
+                    let doing = format!(
+                        "{} is to be written but belongs to another user than Regie's",
+                        mount.source.display()
+                    );
+                    return Err(Failure { part: Part::Plan, doing, errno: None });
+                }
                 self.attach(&source, target, FileType::from_raw_mode(stat.st_mode))?;
                 self.bound.push(target.clone());
                 Ok(())

@@ -150,3 +150,26 @@ fn a_read_only_mount_covers_what_is_mounted_below_it() {
     plan.argv = ["head", "-c", "1", "/dev/zero"].map(Into::into).into();
     run(&plan).good();
 }
+
+#[test]
+fn mounts_carry_the_flags_they_should() {
+    let ground = Ground::new();
+    let mounts = run(&ground.shell("cat /proc/self/mounts")).good();
+    let has = |target: &str, flags: &[&str]| {
+        let line = mounts.lines().find(|line| line.split(' ').nth(1) == Some(target)).unwrap();
+        let found: Vec<&str> = line.split(' ').nth(3).unwrap().split(',').collect();
+        assert!(flags.iter().all(|flag| found.contains(flag)), "{flags:?} are not all in {line}");
+    };
+    for target in ["/", "/usr"] {
+        has(target, &["ro", "nosuid", "nodev"]);
+    }
+    has("/proc", &["ro", "nosuid", "nodev", "noexec"]);
+    has("/dev/null", &["nosuid", "noexec"]);
+    let work = ground.work();
+    for target in ["/tmp", "/dev/shm", sandbox::HOME, work.to_str().unwrap()] {
+        has(target, &["rw", "nosuid", "nodev"]);
+    }
+    // Nothing is left of the old root.
+    let targets: Vec<&str> = mounts.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(targets.iter().filter(|target| **target == "/").count(), 1, "{mounts}");
+}

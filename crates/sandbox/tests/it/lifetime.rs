@@ -126,8 +126,10 @@ fn a_jail_outlives_the_thread_that_started_it() {
 #[test]
 fn doomed_caller() {
     let Ok(seconds) = std::env::var("REGIE_DOOMED") else { return };
-    let ground = Ground::new();
-    let mut child = start(&ground.shell(&format!("setsid sleep {seconds} & echo up; wait"))).unwrap();
+    let script = format!("setsid sleep {seconds} & echo up; wait");
+    let work = std::env::var_os("REGIE_DOOMED_WORK").unwrap();
+    let plan = sandbox::Plan::new(work, ["/bin/sh", "-c", &script]);
+    let mut child = start(&plan).unwrap();
     first_line(&mut child);
     println!("running {}", child.id());
     // Waits for the kill.
@@ -139,9 +141,11 @@ fn doomed_caller() {
 #[expect(clippy::disallowed_methods, reason = "the caller that is killed runs outside of any jail")]
 fn a_killed_caller_takes_the_jail_with_it() {
     let seconds = odd_seconds(5);
+    let ground = Ground::new();
     let mut caller = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["lifetime::doomed_caller", "--exact", "--nocapture"])
         .env("REGIE_DOOMED", &seconds)
+        .env("REGIE_DOOMED_WORK", ground.work())
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()

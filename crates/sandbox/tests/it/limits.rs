@@ -51,10 +51,10 @@ fn cpu_time_is_bounded() {
 fn a_fork_bomb_is_bounded() {
     let ground = Ground::new();
     // Each background sleeper is one process; the shell says when it can have no more.
-    let script = "i=0; while [ $i -lt 1000 ]; do (sleep 1000 &) || exit 3; i=$((i+1)); done";
+    let script = "i=0; while [ $i -lt 400 ]; do (sleep 1000 &) || exit 3; i=$((i+1)); done";
     let mut plan = ground.shell(script);
     plan.limits.processes = 20;
     run(&plan).bad();
-    plan.limits.processes = 2000;
+    plan.limits.processes = 600;
     run(&plan).good();
 }

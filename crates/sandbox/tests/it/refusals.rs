@@ -1,6 +1,6 @@
 //! What cannot be carried out is refused before anything runs, in words that help.
 
-use sandbox::{Error, Launcher, Mount, Part, Posture, Status, Stdin};
+use sandbox::{Access, Error, Launcher, Mount, Part, Posture, Status, Stdin};
 
 use crate::jail::{Ground, finish, start};
 
@@ -38,6 +38,21 @@ fn what_a_plan_names_must_be_there() {
     plan.cwd = "/nowhere".into();
     let error = start(&plan).unwrap_err();
     assert!(matches!(&error, Error::Plan { .. }) && error.to_string().contains("/nowhere"), "{error:?}");
+    assert!(!ground.work().join("ran").exists());
+}
+
+#[test]
+fn what_is_to_be_written_must_be_the_callers_own() {
+    let ground = Ground::new();
+    let mut foreign = ground.outside();
+    if std::os::unix::fs::chown(&foreign, Some(12_345), None).is_err() {
+        // Not root: then what is root's will do.
+        foreign = "/usr/share".into();
+    }
+    let mut plan = ground.shell("touch ran");
+    plan.mounts.push(Mount { source: foreign, target: "/opt/foreign".into(), access: Access::Write });
+    let error = start(&plan).unwrap_err();
+    assert!(error.to_string().contains("another user"), "{error}");
     assert!(!ground.work().join("ran").exists());
 }
 
