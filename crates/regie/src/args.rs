@@ -1,0 +1,244 @@
+//! The commands and their options.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Agents on your own machines: durable, jailed, under leases and gates.
+#[derive(Debug, Parser)]
+#[command(
+    name = "regie",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = "A RUN is a full id, the end of one, or `last`.\n\
+        Exit codes: 0 ok, 1 failed, 2 usage, 3 waiting at a gate, 4 denied, 5 budget exhausted, \
+        130 interrupted."
+)]
+pub(crate) struct Args {
+    /// Where everything of this installation lies [default: the user's data directory]
+    #[arg(long, global = true, env = "REGIE_HOME", hide_env_values = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Print JSON: one document, or one a line for what goes on
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a mission and follow it
+    Run(Run),
+    /// List runs
+    Runs(Runs),
+    /// Show a run and its timeline
+    Show(OneRun),
+    /// Print a run's events
+    Log(Log),
+    /// Print what a run has changed, as a patch
+    Diff(OneRun),
+    /// Let a run that rests go on, and follow it
+    Resume(Resume),
+    /// Let a run rest; it can be resumed
+    Stop(OneRun),
+    /// End a run for good
+    Cancel(OneRun),
+    /// List and answer gates
+    #[command(subcommand)]
+    Gate(Gate),
+    /// Verify the record
+    #[command(subcommand)]
+    Audit(Audit),
+    /// Say what this machine lacks, and how to mend it
+    Doctor,
+    /// Run the daemon in the foreground
+    Serve(Serve),
+    /// Serve a scripted model, for trying things out without a vendor
+    ModelScript(ModelScript),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OneRun {
+    /// A full id, the end of one, or `last`
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// What is to be achieved, in your own words
+    pub(crate) goal: String,
+    /// A directory in the Git repository to work on
+    #[arg(long, default_value = ".", value_name = "PATH")]
+    pub(crate) project: PathBuf,
+    /// A command that must exit with 0 before the mission counts as done; may be repeated
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) done: Vec<String>,
+    /// The model of the main loop
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// Approve in advance the merge of a proposal whose criteria pass
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// End when this much money is spent, as 1.50
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    pub(crate) max_dollars: Option<u64>,
+    /// End after this many model turns
+    #[arg(long, value_name = "N")]
+    pub(crate) max_turns: Option<u64>,
+    /// End after this many model tokens
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u64>,
+    /// End after this much active time, as 90s, 30m or 1h30m
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) max_time: Option<u64>,
+    /// Start it, print its id, and leave it to the daemon
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// Start even where this machine cannot jail what the agent runs
+    #[arg(long)]
+    pub(crate) allow_unjailed: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Runs {
+    /// Only those that have not ended
+    #[arg(long)]
+    pub(crate) open: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Log {
+    #[command(flatten)]
+    pub(crate) one: OneRun,
+    /// Go on printing as it goes on
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    pub(crate) one: OneRun,
+    /// Do not follow it
+    #[arg(long)]
+    pub(crate) detach: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Gate {
+    /// List gates that wait for an answer
+    List {
+        /// Also those that have one
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show what a gate asks
+    Show(OneGate),
+    /// Let the action happen
+    Approve(OneGate),
+    /// The action must not happen
+    Refuse(OneGate),
+    /// The action that a crash left open was done
+    WasDone(OneGate),
+    /// The action that a crash left open was not done: do it again
+    Repeat(OneGate),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OneGate {
+    /// A full id, or the end of one
+    pub(crate) gate: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// Verify the hash chains of all runs
+    Verify,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// Leave the terminal that it was started from
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ModelScript {
+    /// The scenario, a TOML file
+    pub(crate) file: PathBuf,
+    /// The port on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) port: u16,
+    /// Append every request to this file before it is answered
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ledger: Option<PathBuf>,
+    /// Keep the bytes of every request in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
+    /// Write the port to this file once it is listened on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) port_file: Option<PathBuf>,
+}
+
+/// Dollars as people write them, in nanodollars, exactly.
+fn dollars(text: &str) -> Result<u64, String> {
+    let wrong = || "expected dollars with at most nine decimals, as 2 or 0.50".to_owned();
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if (whole.is_empty() && decimals.is_empty()) || !plain(whole) || !plain(decimals) || decimals.len() > 9 {
+        return Err(wrong());
+    }
+    let number = |text: &str| if text.is_empty() { Ok(0) } else { text.parse::<u64>().map_err(|_| wrong()) };
+    let whole = number(whole)?.checked_mul(domain::budget::DOLLAR).ok_or_else(wrong)?;
+    whole.checked_add(number(&format!("{decimals:0<9}"))?).ok_or_else(wrong)
+}
+
+/// A span as people write it, in milliseconds.
+fn span(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a span, as 90s, 30m or 1h30m".to_owned();
+    let mut rest = text;
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, unit) = rest.split_at(end);
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let (unit, left) = unit.split_at(unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len()));
+        let millis: u64 = match unit {
+            "s" => 1_000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(wrong()),
+        };
+        total = number.checked_mul(millis).and_then(|more| total.checked_add(more)).ok_or_else(wrong)?;
+        rest = left;
+    }
+    if total == 0 { Err(wrong()) } else { Ok(total) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_is_exact() {
+        assert_eq!(dollars("1.50"), Ok(1_500_000_000));
+        assert_eq!(dollars(".000000001"), Ok(1));
+        assert_eq!(dollars("2"), Ok(2_000_000_000));
+        for wrong in ["", ".", "-1", "1,5", "1e3", "0.0000000001", "99999999999"] {
+            assert!(dollars(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn spans_add_up() {
+        assert_eq!(span("90s"), Ok(90_000));
+        assert_eq!(span("1h30m"), Ok(5_400_000));
+        for wrong in ["", "30", "m", "0s", "3 m", "5d", "-1s"] {
+            assert!(span(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The daemon's API over its socket. Every command but a few is a client of it; the daemon is started
+//! when there is none.
+
+mod error;
+mod live;
+mod start;
+
+pub(crate) use error::Error;
+pub(crate) use live::Item;
+
+use std::time::Duration;
+
+use control::api;
+use reqwest::{Method, RequestBuilder, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+
+use crate::home::Home;
+
+/// How long a daemon may take to say who it is.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// A stream that shows no life for this long, heartbeats included, is dead.
+const SILENCE: Duration = Duration::from_secs(45);
+/// The host is not used: everything goes through the socket.
+const BASE: &str = "http://regie/api/v1";
+
+/// A client of one home's daemon.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    home: Home,
+    calls: reqwest::Client,
+    streams: reqwest::Client,
+}
+
+impl Client {
+    /// A client of the running daemon, which is started when there is none.
+    ///
+    /// # Errors
+    /// When no daemon can be started, or it is of another version.
+    pub(crate) async fn connect(home: &Home) -> Result<Self, Error> {
+        let client = Self::new(home)?;
+        match client.hello().await {
+            Ok(hello) => client.check(&hello)?,
+            Err(Error::Unreachable { .. }) => client.start().await?,
+            Err(error) => return Err(error),
+        }
+        Ok(client)
+    }
+
+    /// A client that starts nothing.
+    ///
+    /// # Errors
+    /// When the socket's place is not the user's own.
+    pub(crate) fn new(home: &Home) -> Result<Self, Error> {
+        home.check_socket().map_err(Error::Home)?;
+        let builder = || {
+            reqwest::Client::builder()
+                .unix_socket(home.socket())
+                .no_proxy()
+                .http1_only()
+                .tls_certs_only([])
+                .redirect(reqwest::redirect::Policy::none())
+        };
+        let calls = builder().build().map_err(Error::Client)?;
+        let streams = builder().read_timeout(SILENCE).build().map_err(Error::Client)?;
+        Ok(Self { home: home.clone(), calls, streams })
+    }
+
+    async fn start(&self) -> Result<(), Error> {
+        let hello = start::daemon(self).await?;
+        self.check(&hello)
+    }
+
+    fn check(&self, hello: &api::Hello) -> Result<(), Error> {
+        if hello.api == api::VERSION {
+            return Ok(());
+        }
+        Err(Error::Version {
+            daemon: hello.version.clone(),
+            daemon_api: hello.api,
+            client_api: api::VERSION,
+            pid: hello.pid,
+        })
+    }
+
+    pub(crate) async fn hello(&self) -> Result<api::Hello, Error> {
+        let request = self.request(Method::GET, "/version").timeout(HELLO_WITHIN);
+        self.answer(request).await
+    }
+
+    pub(crate) async fn mission_start(&self, wanted: &api::StartMission) -> Result<api::Started, Error> {
+        self.post("/missions", wanted).await
+    }
+
+    pub(crate) async fn run_list(&self, only_open: bool) -> Result<Vec<api::Run>, Error> {
+        self.get(&format!("/runs?open={only_open}")).await
+    }
+
+    pub(crate) async fn run_fetch(&self, run: &str) -> Result<api::Run, Error> {
+        self.get(&format!("/runs/{}", name(run)?)).await
+    }
+
+    /// A page of a run's events.
+    pub(crate) async fn run_events(&self, run: &str, after_seq: u64) -> Result<Vec<api::Event>, Error> {
+        self.get(&format!("/runs/{}/events?after={after_seq}", name(run)?)).await
+    }
+
+    pub(crate) async fn run_diff(&self, run: &str) -> Result<api::Diff, Error> {
+        self.get(&format!("/runs/{}/diff", name(run)?)).await
+    }
+
+    pub(crate) async fn run_stop(&self, run: &str) -> Result<(), Error> {
+        self.command(&format!("/runs/{}/stop", name(run)?), &()).await
+    }
+
+    pub(crate) async fn run_cancel(&self, run: &str) -> Result<(), Error> {
+        self.command(&format!("/runs/{}/cancel", name(run)?), &()).await
+    }
+
+    pub(crate) async fn run_resume(&self, run: &str, with: &api::Resume) -> Result<(), Error> {
+        self.command(&format!("/runs/{}/resume", name(run)?), with).await
+    }
+
+    pub(crate) async fn gate_list(&self, only_open: bool) -> Result<Vec<api::Gate>, Error> {
+        self.get(&format!("/gates?open={only_open}")).await
+    }
+
+    pub(crate) async fn gate_fetch(&self, gate: &str) -> Result<api::Gate, Error> {
+        self.get(&format!("/gates/{}", name(gate)?)).await
+    }
+
+    pub(crate) async fn gate_answer(&self, gate: &str, answer: &api::AnswerGate) -> Result<api::Gate, Error> {
+        self.post(&format!("/gates/{}/answer", name(gate)?), answer).await
+    }
+
+    pub(crate) async fn audit_verify(&self) -> Result<api::Audit, Error> {
+        self.post("/audit/verify", &()).await
+    }
+
+    /// The live stream of a run from `after` on; it reconnects by itself and ends with an error.
+    pub(crate) fn live(&self, run: &str, after: u64) -> Result<mpsc::Receiver<Result<Item, Error>>, Error> {
+        Ok(live::spawn(self.clone(), name(run)?.to_owned(), after))
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        self.answer(self.request(Method::GET, path)).await
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        self.answer(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// A request whose answer has no body.
+    async fn command(&self, path: &str, body: &impl Serialize) -> Result<(), Error> {
+        self.send(self.request(Method::POST, path).json(body)).await.map(|_| ())
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.calls.request(method, format!("{BASE}{path}")).header(server::HEADER, api::VERSION)
+    }
+
+    async fn stream(&self, run: &str, after: u64) -> Result<Response, Error> {
+        let path = format!("{BASE}/events?run={run}&after={after}");
+        self.send(self.streams.get(path).header(server::HEADER, api::VERSION)).await
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
+        let response = self.send(request).await?;
+        let bytes = response.bytes().await.map_err(|source| self.broken(source))?;
+        serde_json::from_slice(&bytes).map_err(Error::Unreadable)
+    }
+
+    /// Sends, and takes a problem out of the answer.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
+        let response = request.send().await.map_err(|source| self.broken(source))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let bytes = response.bytes().await.map_err(|source| self.broken(source))?;
+        match serde_json::from_slice::<api::Problem>(&bytes) {
+            Ok(problem) => Err(Error::Refused(problem)),
+            Err(_) => Err(Error::Status(status.as_u16())),
+        }
+    }
+
+    fn broken(&self, source: reqwest::Error) -> Error {
+        // The address is no news and its host is made up.
+        let source = source.without_url();
+        if source.is_connect() {
+            Error::Unreachable { socket: self.home.socket().to_owned(), source }
+        } else {
+            Error::Broken(source)
+        }
+    }
+}
+
+/// A name that a person typed, as a part of a path.
+fn name(text: &str) -> Result<&str, Error> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if !text.is_empty() && text.len() <= 128 && text.bytes().all(plain) {
+        Ok(text)
+    } else {
+        Err(Error::Name(crate::screen::text::short(&crate::screen::text::line(text), 40)))
+    }
+}

@@ -1,0 +1,82 @@
+//! Starting the daemon on demand.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use control::api;
+
+use super::{Client, Error};
+use crate::screen;
+
+/// How long a daemon may take until it answers.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long another daemon may take when ours ended, having lost the race for the lock.
+const OTHER_WITHIN: Duration = Duration::from_secs(2);
+/// How often it is asked.
+const EVERY: Duration = Duration::from_millis(30);
+/// Bytes of a log that are repeated.
+const TAIL_BYTES: u64 = 2_000;
+/// What a client hands over in words is not inherited.
+const VENDOR: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"];
+
+/// Starts one and waits until it answers, or until one that another client started does.
+pub(super) async fn daemon(client: &Client) -> Result<api::Hello, Error> {
+    client.home.create().map_err(Error::Home)?;
+    let path = client.home.daemon_log();
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(Error::Spawn)?;
+    let before = log.metadata().map_err(Error::Spawn)?.len();
+    let mut child = spawn(client, log)?;
+    let mut left = ANSWER_WITHIN;
+    loop {
+        match client.hello().await {
+            Ok(hello) => return Ok(hello),
+            Err(Error::Unreachable { .. } | Error::Broken(_)) => {}
+            Err(error) => return Err(error),
+        }
+        if child.as_mut().is_some_and(|child| !matches!(child.try_wait(), Ok(None))) {
+            child = None;
+            left = left.min(OTHER_WITHIN);
+        }
+        left = left.saturating_sub(EVERY);
+        if left.is_zero() {
+            return Err(Error::Silent { tail: tail(&path, before), log: path });
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the daemon is this program, and is to outlive it")]
+fn spawn(client: &Client, log: File) -> Result<Option<Child>, Error> {
+    let program = std::env::current_exe().map_err(Error::Spawn)?;
+    let mut command = Command::new(program);
+    for name in VENDOR {
+        command.env_remove(name);
+    }
+    let child = command
+        .arg("--home")
+        .arg(client.home.root())
+        .args(["serve", "--detached"])
+        .current_dir(client.home.root())
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().map_err(Error::Spawn)?)
+        .stderr(log)
+        .spawn()
+        .map_err(Error::Spawn)?;
+    Ok(Some(child))
+}
+
+/// The last lines that were written after `before`.
+fn tail(path: &std::path::Path, before: u64) -> String {
+    let read = || -> std::io::Result<String> {
+        let mut file = File::open(path)?;
+        let end = file.metadata()?.len();
+        file.seek(SeekFrom::Start(before.max(end.saturating_sub(TAIL_BYTES))))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    screen::text::lines(&read().unwrap_or_default())
+}

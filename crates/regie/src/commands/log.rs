@@ -1,0 +1,78 @@
+//! `regie log`: a run's events, one a line.
+
+use control::api;
+use serde_json::Value;
+
+use super::Context;
+use super::show::all_events;
+use crate::args;
+use crate::client::Item;
+use crate::failure::{Exit, Failure};
+use crate::screen::{self, clock, style, text};
+
+pub(super) async fn run(context: &Context, args: &args::Log) -> Result<Exit, Failure> {
+    let client = context.connect().await?;
+    let run = client.run_fetch(&args.one.run).await?;
+    let events = all_events(&client, &run.run).await?;
+    for event in &events {
+        print(context, event)?;
+    }
+    if !args.follow || events.last().is_some_and(is_last) {
+        return Ok(Exit::Done);
+    }
+    let mut live = client.live(&run.run, events.last().map_or(0, |event| event.position))?;
+    loop {
+        let item = tokio::select! {
+            item = live.recv() => item,
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+        };
+        match item {
+            Some(item) => {
+                if let Item::Event(event) = item? {
+                    print(context, &event)?;
+                    if is_last(&event) {
+                        return Ok(Exit::Done);
+                    }
+                }
+            }
+            None => return Ok(Exit::Failed),
+        }
+    }
+}
+
+fn is_last(event: &api::Event) -> bool {
+    event.fact["fact"] == "ended"
+}
+
+fn print(context: &Context, event: &api::Event) -> Result<(), Failure> {
+    if context.json {
+        screen::put_json(event)?;
+    } else {
+        screen::put(&line(event))?;
+    }
+    Ok(())
+}
+
+/// `  12  14:03:21  step_completed     3  outcome=succeeded …`
+fn line(event: &api::Event) -> String {
+    let name = text::line(event.fact["fact"].as_str().unwrap_or("?"));
+    let step = event.fact["step"].as_u64().map(|step| step.to_string()).unwrap_or_default();
+    let fields = event.fact.as_object().into_iter().flatten();
+    let told: Vec<String> = fields
+        .filter(|(name, value)| !matches!(name.as_str(), "fact" | "step") && !value.is_null())
+        .map(|(name, value)| format!("{name}={}", text::short(&short(value), 60)))
+        .collect();
+    format!(
+        "{:>5}  {}  {name:<18} {step:>4}  {}\n",
+        event.seq,
+        style::dim(&clock::time_of_day(event.at)),
+        style::dim(&told.join(" "))
+    )
+}
+
+fn short(value: &Value) -> String {
+    match value {
+        Value::String(text) => text::line(text),
+        other => text::line(&other.to_string()),
+    }
+}

@@ -1,0 +1,97 @@
+//! What each command does: mostly one request, and its answer shown.
+
+mod audit;
+mod gate;
+mod log;
+mod model_script;
+mod rest;
+mod run;
+mod serve;
+mod show;
+
+use control::api;
+
+use crate::args::{Args, Command, Gate};
+use crate::client::Client;
+use crate::failure::{Exit, Failure};
+use crate::home::Home;
+use crate::{doctor, screen};
+
+/// What every command is told.
+#[derive(Debug)]
+struct Context {
+    home: Home,
+    json: bool,
+}
+
+/// Does what was asked for.
+///
+/// # Errors
+/// When it failed, with the words and the exit code.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let Args { home, json, command } = args;
+    // One that needs no home.
+    let command = match command {
+        Command::ModelScript(script) => return model_script::run(&script),
+        other => other,
+    };
+    let home = Home::resolve(home.as_deref()).map_err(|error| Failure::new(error.to_string()))?;
+    let context = Context { home, json };
+    // TLS is never spoken on a socket, and the client is built with it all the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    if let Command::Serve(serve) = command {
+        return serve::run(&context, &serve);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("no runtime can be had: {error}")))?;
+    let exit = runtime.block_on(async { client_command(&context, command).await });
+    // A read of the keyboard may still be under way.
+    runtime.shutdown_background();
+    exit
+}
+
+async fn client_command(context: &Context, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(args) => run::run(context, args).await,
+        Command::Runs(args) => show::list(context, &args).await,
+        Command::Show(one) => show::one(context, &one.run).await,
+        Command::Log(args) => log::run(context, &args).await,
+        Command::Diff(one) => show::diff(context, &one.run).await,
+        Command::Resume(args) => rest::resume(context, &args).await,
+        Command::Stop(one) => rest::stop(context, &one.run).await,
+        Command::Cancel(one) => rest::cancel(context, &one.run).await,
+        Command::Gate(Gate::List { all }) => gate::list(context, all).await,
+        Command::Gate(Gate::Show(one)) => gate::show(context, &one.gate).await,
+        Command::Gate(Gate::Approve(one)) => gate::answer(context, &one.gate, "approve").await,
+        Command::Gate(Gate::Refuse(one)) => gate::answer(context, &one.gate, "refuse").await,
+        Command::Gate(Gate::WasDone(one)) => gate::answer(context, &one.gate, "was_done").await,
+        Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
+        Command::Audit(_) => audit::verify(context).await,
+        Command::Doctor => doctor::run(&context.home, context.json).await,
+        // Handled before there is a runtime.
+        Command::Serve(_) | Command::ModelScript(_) => Ok(Exit::Usage),
+    }
+}
+
+impl Context {
+    async fn connect(&self) -> Result<Client, Failure> {
+        Ok(Client::connect(&self.home).await?)
+    }
+}
+
+/// The vendor's key and address as this environment names them.
+fn vendor() -> api::Vendor {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    api::Vendor {
+        api_key: set("ANTHROPIC_API_KEY"),
+        auth_token: set("ANTHROPIC_AUTH_TOKEN"),
+        base_url: set("ANTHROPIC_BASE_URL"),
+    }
+}
+
+/// The label of a row, and what it says.
+fn row(name: &str, value: &str) -> String {
+    format!("  {} {value}\n", screen::style::dim(&format!("{name:<9}")))
+}

@@ -1,0 +1,54 @@
+//! `regie stop`, `regie cancel` and `regie resume`: whether a run goes on.
+
+use control::api;
+use serde_json::json;
+
+use super::{Context, vendor};
+use crate::args;
+use crate::failure::{Exit, Failure};
+use crate::follow::{self, Options};
+use crate::screen::{self, text};
+
+pub(super) async fn stop(context: &Context, run: &str) -> Result<Exit, Failure> {
+    let client = context.connect().await?;
+    let run = client.run_fetch(run).await?;
+    client.run_stop(&run.run).await?;
+    told(context, &run, "stop asked for: the steps that run may end")?;
+    if !context.json {
+        screen::hint(&format!("regie resume {}", text::short_id(&run.run)))?;
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) async fn cancel(context: &Context, run: &str) -> Result<Exit, Failure> {
+    let client = context.connect().await?;
+    let run = client.run_fetch(run).await?;
+    client.run_cancel(&run.run).await?;
+    told(context, &run, "cancelled")?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn resume(context: &Context, args: &args::Resume) -> Result<Exit, Failure> {
+    let client = context.connect().await?;
+    let run = client.run_fetch(&args.one.run).await?;
+    let position = client.hello().await?.position;
+    let vendor = vendor();
+    client.run_resume(&run.run, &api::Resume { vendor: vendor.clone() }).await?;
+    if args.detach {
+        told(context, &run, "resumed")?;
+        return Ok(Exit::Done);
+    }
+    if !context.json {
+        screen::say(&format!("\n  resumed: {}\n\n", text::line(&run.goal)))?;
+    }
+    follow::follow(&client, &run.run, position, Options { json: context.json, vendor }).await
+}
+
+fn told(context: &Context, run: &api::Run, what: &str) -> Result<(), Failure> {
+    if context.json {
+        screen::put_json(&json!({ "run": run.run, "did": what }))?;
+    } else {
+        screen::say(&format!("{}: {what}\n", text::line(&run.run)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,354 @@
+//! A run's events as people read them. Pure: events in, text out, so that the live view and `regie
+//! show` are the same, and tests need no terminal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::api;
+use serde_json::Value;
+
+use super::prose::Prose;
+use crate::screen::{style, text};
+
+/// Columns of a line's name.
+const NAME: usize = 10;
+/// Columns before what a line says: indent, mark, name.
+const BEFORE: usize = 2 + 2 + NAME + 1;
+
+/// How much is shown below a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// While it happens: the tail of what matters.
+    Live,
+    /// Afterwards: all that the record's lines hold.
+    Whole,
+}
+
+/// A merge that was asked for or done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Merge {
+    pub(crate) subject: String,
+    pub(crate) trailers: Vec<(String, String)>,
+    pub(crate) line: String,
+    pub(crate) commit: Option<String>,
+}
+
+/// What is running.
+#[derive(Debug)]
+struct Running {
+    title: String,
+    is_model: bool,
+    is_merge: bool,
+    since: Option<u64>,
+}
+
+/// Folds events into text.
+#[derive(Debug)]
+pub(crate) struct View {
+    depth: Depth,
+    width: usize,
+    running: BTreeMap<u64, Running>,
+    prose: Prose,
+    /// The step whose words are being set.
+    speaking: Option<u64>,
+    /// Steps whose words were seen as they came.
+    spoken: BTreeSet<u64>,
+    /// Steps that are over.
+    settled: u64,
+    spent: api::Spent,
+    turns: u64,
+    merge: Merge,
+    refused: bool,
+}
+
+impl View {
+    pub(crate) fn new(depth: Depth, width: usize) -> Self {
+        Self {
+            depth,
+            width,
+            running: BTreeMap::new(),
+            prose: Prose::new(width),
+            speaking: None,
+            spoken: BTreeSet::new(),
+            settled: 0,
+            spent: api::Spent::default(),
+            turns: 0,
+            merge: Merge::default(),
+            refused: false,
+        }
+    }
+
+    /// The merge that the events tell of.
+    pub(crate) fn merge(&self) -> &Merge {
+        &self.merge
+    }
+
+    /// Whether a gate was answered with no, or not in time.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Takes in what arrives before it is on record.
+    pub(crate) fn delta(&mut self, delta: &api::Delta) -> String {
+        if delta.step <= self.settled && delta.kind != "lagged" {
+            return String::new();
+        }
+        match delta.kind.as_str() {
+            "text" => {
+                let mut shown = String::new();
+                if self.speaking != Some(delta.step) {
+                    shown.push_str(&self.hush());
+                    shown.push('\n');
+                    self.speaking = Some(delta.step);
+                }
+                shown.push_str(&self.prose.push(&delta.text));
+                self.spoken.insert(delta.step);
+                shown
+            }
+            "retry" => {
+                let said = text::short(&text::line(&delta.text), self.width.saturating_sub(BEFORE));
+                format!("{}  {} {}\n", self.hush(), style::waiting("↻"), style::dim(&said))
+            }
+            // What was lost comes again with the event.
+            "lagged" => {
+                if let Some(step) = self.speaking {
+                    self.spoken.remove(&step);
+                }
+                self.hush()
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Takes in an event.
+    pub(crate) fn event(&mut self, event: &api::Event) -> String {
+        let running = self.absorb(event);
+        let Some(line) = &event.line else { return String::new() };
+        let mut shown = self.hush();
+        if line.kind == "model" {
+            shown.push_str(&self.turn(event, line));
+        } else {
+            shown.push_str(&self.line(line));
+        }
+        drop(running);
+        shown
+    }
+
+    /// What is going on, for a line that is drawn over and over; nothing inside a sentence.
+    pub(crate) fn status(&self, now: u64) -> Option<String> {
+        if self.prose.is_open() {
+            return None;
+        }
+        let (title, since) = match self.running.values().next_back() {
+            Some(running) => (running.title.as_str(), running.since),
+            None => ("", None),
+        };
+        let elapsed = since.map(|since| text::span(now.saturating_sub(since))).unwrap_or_default();
+        let title = text::short(title, self.width.saturating_sub(48).max(16));
+        let mut parts = vec![title, elapsed, format!("turn {}", self.turns.max(1)), text::spent(&self.spent)];
+        parts.retain(|part| !part.is_empty());
+        Some(parts.join(" · "))
+    }
+
+    /// Ends what is being said.
+    pub(crate) fn hush(&mut self) -> String {
+        self.speaking = None;
+        self.prose.end()
+    }
+
+    /// Keeps what is to be known of an event: what runs, what it cost, what is merged.
+    fn absorb(&mut self, event: &api::Event) -> Option<Running> {
+        let fact = &event.fact;
+        let step = fact["step"].as_u64().unwrap_or_default();
+        match fact["fact"].as_str().unwrap_or_default() {
+            "step_planned" => {
+                self.plan(step, fact, &event.content);
+                None
+            }
+            "step_intended" => {
+                if let Some(running) = self.running.get_mut(&step) {
+                    running.since = Some(event.at);
+                    if running.is_model {
+                        self.turns = self.turns.saturating_add(1);
+                    }
+                }
+                None
+            }
+            "step_completed" => {
+                self.charge(&fact["spent"]);
+                self.settled = self.settled.max(step);
+                let running = self.running.remove(&step);
+                if running.as_ref().is_some_and(|running| running.is_merge) {
+                    self.merge.commit = event.content["commit"].as_str().map(text::line);
+                }
+                running
+            }
+            "model_call_lost" => {
+                self.charge(&fact["spent"]);
+                self.running.remove(&step)
+            }
+            "step_denied" => self.running.remove(&step),
+            "gate_answered" => {
+                self.refused = matches!(fact["answer"].as_str(), Some("refused" | "expired"));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn plan(&mut self, step: u64, fact: &Value, content: &Value) {
+        let kind = fact["kind"].as_str().unwrap_or_default();
+        let tool = text::line(fact["tool"].as_str().unwrap_or_default());
+        let said = ["command", "path", "pattern"].iter().find_map(|name| {
+            content["input"][*name].as_str().or_else(|| content[*name].as_str()).map(text::line)
+        });
+        let is_merge = tool == "merge";
+        if is_merge {
+            self.propose(content);
+        }
+        let title = match (kind, said) {
+            ("wait_human", _) => return,
+            ("model_call", _) => "thinking".into(),
+            ("verdict", Some(said)) => format!("check {said}"),
+            (_, Some(said)) => format!("{tool} {said}"),
+            (_, None) => tool,
+        };
+        self.running.insert(step, Running { title, is_model: kind == "model_call", is_merge, since: None });
+    }
+
+    fn propose(&mut self, request: &Value) {
+        let message = &request["message"];
+        let trailers = message["trailers"].as_array().map(Vec::as_slice).unwrap_or_default();
+        self.merge = Merge {
+            subject: text::line(message["subject"].as_str().unwrap_or_default()),
+            trailers: trailers
+                .iter()
+                .filter_map(|pair| {
+                    let part = |place: usize| pair.get(place).and_then(Value::as_str).map(text::line);
+                    Some((part(0)?, part(1)?))
+                })
+                .collect(),
+            line: text::line(request["line"].as_str().unwrap_or_default()),
+            commit: None,
+        };
+    }
+
+    fn charge(&mut self, spent: &Value) {
+        let of = |name: &str| spent[name].as_u64().unwrap_or_default();
+        self.spent.tokens = self.spent.tokens.saturating_add(of("tokens"));
+        self.spent.nanodollars = self.spent.nanodollars.saturating_add(of("nanodollars"));
+        self.spent.unpriced = self.spent.unpriced.saturating_add(of("unpriced"));
+    }
+
+    /// A model's turn: its words, unless they were seen as they came, then what it took.
+    fn turn(&mut self, event: &api::Event, line: &api::Line) -> String {
+        let mut shown = String::new();
+        let seen = line.step.is_some_and(|step| self.spoken.remove(&step));
+        if line.mark == "ok" && !seen {
+            shown.push('\n');
+            if let Some(said) = &line.detail {
+                for said in text::wrap(said, self.width.saturating_sub(2)) {
+                    shown.push_str(&format!("  {}\n", style::dim(&said)));
+                }
+            }
+        }
+        let mut parts = parts(&line.title);
+        if !parts.is_empty() {
+            parts.remove(0);
+        }
+        let spent = &event.fact["spent"];
+        match (spent["nanodollars"].as_u64(), spent["unpriced"].as_u64()) {
+            (_, Some(1..)) => parts.push("price unknown".into()),
+            (Some(money @ 1..), _) => parts.push(text::dollars(money)),
+            _ => {}
+        }
+        let turn = format!("turn {}", self.turns.max(1));
+        if line.mark == "failed" {
+            shown.push_str(&set(style::failed("✗"), &turn, "", &parts, self.width));
+            shown.push_str(&self.detail(line, 4));
+        } else {
+            shown.push_str(&set(style::dim("·"), &style::dim(&pad(&turn)), "", &parts, self.width));
+        }
+        shown
+    }
+
+    fn line(&self, line: &api::Line) -> String {
+        let mark = match line.mark.as_str() {
+            "ok" => style::ok("✓"),
+            "failed" => style::failed("✗"),
+            "waiting" => style::waiting("?"),
+            _ => style::dim("·"),
+        };
+        let mut parts = parts(&line.title);
+        let first = if parts.is_empty() { String::new() } else { parts.remove(0) };
+        let (name, said) = match line.kind.as_str() {
+            "tool" | "verdict" | "gate" => match first.split_once(": ") {
+                Some((name, said)) => (name.to_owned(), said.to_owned()),
+                None => (first, String::new()),
+            },
+            "checkpoint" => (first, String::new()),
+            "merge" => ("merge".to_owned(), first.trim_start_matches("merge this proposal ").to_owned()),
+            "deliver" => ("deliver".to_owned(), first.trim_start_matches("deliver ").to_owned()),
+            "end" | "note" => match first.split_once(": ") {
+                Some((name, said)) if name.chars().count() <= NAME => (name.to_owned(), said.to_owned()),
+                _ => (String::new(), first),
+            },
+            _ => (text::line(&line.kind), first),
+        };
+        let mut shown = set(mark, &name, &said, &parts, self.width);
+        shown.push_str(&self.detail(line, self.below(line, &name)));
+        shown
+    }
+
+    /// How many lines are shown below.
+    fn below(&self, line: &api::Line, name: &str) -> usize {
+        if self.depth == Depth::Whole {
+            return 40;
+        }
+        match (line.kind.as_str(), line.mark.as_str()) {
+            ("tool", "failed") => 10,
+            ("tool", _) if name == "shell" => 5,
+            ("tool", _) | ("verdict", "ok") | ("checkpoint", "ok") | ("gate", _) => 0,
+            _ => 10,
+        }
+    }
+
+    /// The last `most` lines of what there is to read.
+    fn detail(&self, line: &api::Line, most: usize) -> String {
+        let Some(detail) = &line.detail else { return String::new() };
+        let clean = text::lines(detail);
+        let all: Vec<&str> = clean.trim_end().lines().collect();
+        let skipped = all.len().saturating_sub(most);
+        let room = self.width.saturating_sub(6);
+        let mut shown = String::new();
+        if skipped > 0 && most > 0 {
+            let above = u64::try_from(skipped).unwrap_or(u64::MAX);
+            let note = format!("│ … {} above", text::of(above, "line", "lines"));
+            shown.push_str(&format!("    {}\n", style::dim(&note)));
+        }
+        for read in all.iter().skip(skipped) {
+            let read = read.replace('\t', "    ");
+            shown.push_str(&format!("    {}\n", style::dim(&format!("│ {}", text::short(&read, room)))));
+        }
+        shown
+    }
+}
+
+/// The pieces of a title.
+fn parts(title: &str) -> Vec<String> {
+    text::line(title).split(" · ").map(str::to_owned).collect()
+}
+
+fn pad(name: &str) -> String {
+    format!("{name:<NAME$}")
+}
+
+/// One line: mark, name, what it says, and how it went.
+fn set(mark: String, name: &str, said: &str, parts: &[String], width: usize) -> String {
+    let tail = parts.join(" · ");
+    let left = width.saturating_sub(BEFORE + tail.chars().count() + 2).max(20);
+    let said = text::short(said, left);
+    let name = if name.is_empty() { String::new() } else { format!("{} ", pad(name)) };
+    let gap = if said.is_empty() || tail.is_empty() { "" } else { "  " };
+    let tail = if tail.is_empty() { tail } else { style::dim(&tail) };
+    format!("{}\n", format!("  {mark} {name}{said}{gap}{tail}").trim_end())
+}

@@ -1,0 +1,235 @@
+//! Where everything of an installation lies.
+//!
+//! One directory, `$REGIE_HOME`, readable by its owner alone. Only the socket may lie elsewhere: the
+//! kernel takes no more than about a hundred bytes for its path.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The longest path of a socket, in bytes; the kernel's own bound is 107 on Linux, 103 elsewhere.
+const MAX_SOCKET_BYTES: usize = 100;
+
+/// Why there is no home.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// Neither an option nor the environment says where.
+    #[error("nothing says where Regie's home is: set REGIE_HOME or HOME to an absolute path")]
+    Nowhere,
+    /// The path cannot be made absolute.
+    #[error("the home {} is not a usable path; set REGIE_HOME to an absolute one", path.display())]
+    Path {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A directory cannot be made.
+    #[error(
+        "the directory {} cannot be made; check its permissions, or set REGIE_HOME to another place",
+        path.display()
+    )]
+    Make {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A directory could be changed or read by others.
+    #[error(
+        "the directory {} is not this user's alone; run `chmod 700` on it, or set REGIE_HOME to another place",
+        path.display()
+    )]
+    Shared {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+/// The paths of an installation. Making one touches nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Home {
+    root: PathBuf,
+    socket: PathBuf,
+}
+
+impl Home {
+    /// The home that was asked for (`--home`, `REGIE_HOME`), else the one in the user's data
+    /// directory.
+    ///
+    /// # Errors
+    /// [`Error::Nowhere`] and [`Error::Path`].
+    pub(crate) fn resolve(asked: Option<&Path>) -> Result<Self, Error> {
+        let root = match asked {
+            Some(path) => path.to_owned(),
+            None => default_root().ok_or(Error::Nowhere)?,
+        };
+        // The same home by whatever links it is named, as its socket is named after it.
+        let root = match fs::canonicalize(&root) {
+            Ok(root) => root,
+            Err(_) => std::path::absolute(&root).map_err(|source| Error::Path { path: root, source })?,
+        };
+        let socket = socket_of(&root);
+        Ok(Self { root, socket })
+    }
+
+    /// Makes its directories, for this user alone.
+    ///
+    /// # Errors
+    /// [`Error::Make`] and [`Error::Shared`].
+    pub(crate) fn create(&self) -> Result<(), Error> {
+        make(&self.root)?;
+        for path in [self.artifacts(), self.trees(), self.work(), self.spool(), self.log()] {
+            make(&path)?;
+        }
+        match self.socket.parent() {
+            Some(parent) => make(parent),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the socket lies where only this user can have put it; to be asked before a secret is
+    /// sent through it.
+    ///
+    /// # Errors
+    /// [`Error::Shared`].
+    pub(crate) fn check_socket(&self) -> Result<(), Error> {
+        match self.socket.parent() {
+            Some(parent) if parent.exists() => owned(parent),
+            _ => Ok(()),
+        }
+    }
+
+    /// The directory itself.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The journal.
+    pub(crate) fn db(&self) -> PathBuf {
+        self.root.join("regie.db")
+    }
+
+    /// Content-addressed blobs.
+    pub(crate) fn artifacts(&self) -> PathBuf {
+        self.root.join("artifacts")
+    }
+
+    /// Git directories, one for each project.
+    pub(crate) fn trees(&self) -> PathBuf {
+        self.root.join("trees")
+    }
+
+    /// Workspaces, one for each run.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.root.join("work")
+    }
+
+    /// Results that runners keep until the journal has them.
+    pub(crate) fn spool(&self) -> PathBuf {
+        self.root.join("spool")
+    }
+
+    /// Where the daemon listens.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The directory of the logs.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.root.join("log")
+    }
+
+    /// What the daemon writes to when it was started on demand.
+    pub(crate) fn daemon_log(&self) -> PathBuf {
+        self.log().join("daemon.log")
+    }
+
+    /// The lock of the one daemon.
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.root.join("daemon.lock")
+    }
+}
+
+fn default_root() -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    match absolute("XDG_DATA_HOME") {
+        Some(data) => Some(data.join("regie")),
+        None => absolute("HOME").map(|home| home.join(".local/share/regie")),
+    }
+}
+
+fn socket_of(root: &Path) -> PathBuf {
+    let inside = root.join("regie.sock");
+    if fits(&inside) {
+        return inside;
+    }
+    let digest = domain::Digest::of(root.as_os_str().as_bytes()).to_string();
+    let name: String = digest.chars().take(16).chain(".sock".chars()).collect();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let beside = runtime.map(|runtime| runtime.join("regie").join(&name)).filter(|path| fits(path));
+    beside.unwrap_or_else(|| {
+        let user = rustix::process::geteuid().as_raw();
+        PathBuf::from(format!("/tmp/regie-{user}")).join(name)
+    })
+}
+
+fn fits(path: &Path) -> bool {
+    path.as_os_str().len() <= MAX_SOCKET_BYTES
+}
+
+fn make(path: &Path) -> Result<(), Error> {
+    let fresh = !path.exists();
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| Error::Make { path: path.to_owned(), source })?;
+    if fresh {
+        // The mode above is subject to the umask, which can only take rights away.
+        let open = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(path, open).map_err(|source| Error::Make { path: path.to_owned(), source })?;
+    }
+    owned(path)
+}
+
+/// A directory of this user, not a link to one, that nobody else may enter.
+fn owned(path: &Path) -> Result<(), Error> {
+    let shared = || Error::Shared { path: path.to_owned() };
+    let found = fs::symlink_metadata(path).map_err(|_| shared())?;
+    let own = rustix::process::geteuid().as_raw();
+    let private = found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0;
+    if private { Ok(()) } else { Err(shared()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_home_has_its_socket_elsewhere() {
+        let deep = PathBuf::from("/nowhere").join("x".repeat(120));
+        let home = Home::resolve(Some(&deep)).unwrap();
+        assert!(!home.socket().starts_with(home.root()));
+        assert!(fits(home.socket()), "{}", home.socket().display());
+        let other = Home::resolve(Some(&deep.join("y"))).unwrap();
+        assert_ne!(home.socket(), other.socket());
+    }
+
+    #[test]
+    fn a_short_home_has_its_socket_inside() {
+        let home = Home::resolve(Some(Path::new("/nowhere/regie"))).unwrap();
+        assert_eq!(home.socket(), Path::new("/nowhere/regie/regie.sock"));
+    }
+
+    #[test]
+    fn a_home_is_private() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = Home::resolve(Some(&scratch.path().join("home"))).unwrap();
+        home.create().unwrap();
+        assert_eq!(fs::metadata(home.root()).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(home.root(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(matches!(home.create(), Err(Error::Shared { .. })));
+    }
+}

@@ -1,0 +1,81 @@
+//! The house itself behind the routes.
+
+use control::{Control, Error, api};
+use tokio::sync::{broadcast, watch};
+
+use crate::UseCases;
+
+impl UseCases for Control {
+    async fn hello(&self) -> Result<api::Hello, Error> {
+        Ok(Control::hello(self))
+    }
+
+    async fn mission_start(&self, wanted: api::StartMission) -> Result<api::Started, Error> {
+        Control::mission_start(self, wanted).await
+    }
+
+    async fn run_list(&self, only_open: bool) -> Result<Vec<api::Run>, Error> {
+        Control::run_list(self, only_open).await
+    }
+
+    async fn run_fetch(&self, run: &str) -> Result<api::Run, Error> {
+        Control::run_fetch(self, run).await
+    }
+
+    async fn run_events(&self, run: &str, after_seq: u64, limit: usize) -> Result<Vec<api::Event>, Error> {
+        Control::run_events(self, run, after_seq, limit).await
+    }
+
+    async fn events_after(&self, position: u64, limit: usize) -> Result<Vec<api::Event>, Error> {
+        Control::events_after(self, position, limit).await
+    }
+
+    async fn run_diff(&self, run: &str) -> Result<api::Diff, Error> {
+        Control::run_diff(self, run).await
+    }
+
+    async fn run_stop(&self, run: &str) -> Result<(), Error> {
+        Control::run_stop(self, run).await
+    }
+
+    async fn run_cancel(&self, run: &str) -> Result<(), Error> {
+        Control::run_cancel(self, run).await
+    }
+
+    async fn run_resume(&self, run: &str, with: api::Resume) -> Result<(), Error> {
+        Control::run_resume(self, run, with).await
+    }
+
+    async fn gate_list(&self, only_open: bool) -> Result<Vec<api::Gate>, Error> {
+        Control::gate_list(self, only_open).await
+    }
+
+    async fn gate_fetch(&self, gate: &str) -> Result<api::Gate, Error> {
+        Control::gate_fetch(self, gate).await
+    }
+
+    async fn gate_answer(&self, gate: &str, answer: api::AnswerGate) -> Result<api::Gate, Error> {
+        Control::gate_answer(self, gate, answer).await
+    }
+
+    async fn artifact_fetch(&self, digest: &str) -> Result<Vec<u8>, Error> {
+        Control::artifact_fetch(self, digest).await
+    }
+
+    async fn audit_verify(&self) -> Result<api::Audit, Error> {
+        Control::audit_verify(self).await
+    }
+
+    async fn shutdown(&self) -> Result<(), Error> {
+        Control::shutdown(self);
+        Ok(())
+    }
+
+    fn bell(&self) -> watch::Receiver<u64> {
+        Control::bell(self)
+    }
+
+    fn deltas(&self) -> broadcast::Receiver<api::Delta> {
+        Control::deltas(self)
+    }
+}

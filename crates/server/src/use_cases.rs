@@ -1,0 +1,64 @@
+//! What the server asks of the daemon. The composition root hands in the one that decides; tests
+//! hand in one that answers from a script.
+
+use std::future::Future;
+
+use control::{Error, api};
+use tokio::sync::{broadcast, watch};
+
+/// The use cases behind the routes. A `run` or `gate` is a full id, an unambiguous part of one, or
+/// `last`, as the implementation defines it.
+pub trait UseCases: Send + Sync + 'static {
+    /// What the daemon says of itself.
+    fn hello(&self) -> impl Future<Output = Result<api::Hello, Error>> + Send;
+    /// Starts a mission and its root run.
+    fn mission_start(
+        &self,
+        wanted: api::StartMission,
+    ) -> impl Future<Output = Result<api::Started, Error>> + Send;
+    /// The runs, latest first; all of them or those that have not ended.
+    fn run_list(&self, only_open: bool) -> impl Future<Output = Result<Vec<api::Run>, Error>> + Send;
+    /// One run.
+    fn run_fetch(&self, run: &str) -> impl Future<Output = Result<api::Run, Error>> + Send;
+    /// At most `limit` events of a run after its event `after_seq`, in order.
+    fn run_events(
+        &self,
+        run: &str,
+        after_seq: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<api::Event>, Error>> + Send;
+    /// At most `limit` events of all runs after `position`, in order.
+    fn events_after(
+        &self,
+        position: u64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<api::Event>, Error>> + Send;
+    /// What a run has changed.
+    fn run_diff(&self, run: &str) -> impl Future<Output = Result<api::Diff, Error>> + Send;
+    /// Lets a run rest; it can be resumed.
+    fn run_stop(&self, run: &str) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Ends a run for good.
+    fn run_cancel(&self, run: &str) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Lets a parked run go on.
+    fn run_resume(&self, run: &str, with: api::Resume) -> impl Future<Output = Result<(), Error>> + Send;
+    /// The gates, latest first; all of them or those that wait for an answer.
+    fn gate_list(&self, only_open: bool) -> impl Future<Output = Result<Vec<api::Gate>, Error>> + Send;
+    /// One gate.
+    fn gate_fetch(&self, gate: &str) -> impl Future<Output = Result<api::Gate, Error>> + Send;
+    /// Answers a gate.
+    fn gate_answer(
+        &self,
+        gate: &str,
+        answer: api::AnswerGate,
+    ) -> impl Future<Output = Result<api::Gate, Error>> + Send;
+    /// The bytes of an artifact.
+    fn artifact_fetch(&self, digest: &str) -> impl Future<Output = Result<Vec<u8>, Error>> + Send;
+    /// Verifies the chains of all runs.
+    fn audit_verify(&self) -> impl Future<Output = Result<api::Audit, Error>> + Send;
+    /// Asks the daemon to end. Its runs go on when it is started again.
+    fn shutdown(&self) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Rings with the position of the last durable event.
+    fn bell(&self) -> watch::Receiver<u64>;
+    /// What arrives before it is on record.
+    fn deltas(&self) -> broadcast::Receiver<api::Delta>;
+}
