@@ -70,6 +70,10 @@ fn the_daily_cap_stops_what_costs_and_lets_the_rest_pass() {
     assert_eq!(door.decide(&Action { nanodollars: 11, ..model() }), Err(Exhausted::Day));
     past.spent.store(5_000, Ordering::SeqCst);
     assert_eq!(door.decide(&model()).unwrap().verdict, Verdict::Allow);
+    // What is denied anyway is not put down to the cap.
+    leases::revoke(&*shelf, lease().id).unwrap();
+    let paid = Action { nanodollars: 1, ..model() };
+    assert_eq!(door.decide(&paid).map(|decision| decision.verdict), Ok(Verdict::Deny));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Leases on record: granted once, revoked for good, narrowed and never widened.
 
+use std::sync::atomic::Ordering;
+
 use domain::{Lease, LeaseId, Timestamp};
+use kernel::port::Records;
 use trust::leases::{self, Widening};
 
 use crate::world::{Shelf, lease};
@@ -44,4 +47,22 @@ fn a_standing_approval_is_on_record_per_lease() {
     leases::approve_merges(&shelf, lease().id).unwrap();
     assert!(leases::are_merges_approved(&shelf, lease().id).unwrap());
     assert!(!leases::are_merges_approved(&shelf, other).unwrap());
+}
+
+#[test]
+fn the_epoch_is_the_records_version_whatever_the_body_says() {
+    let shelf = Shelf::default();
+    let boasting = Lease { epoch: 99, ..lease() };
+    let body = serde_json::to_vec(&boasting).unwrap();
+    shelf.put(leases::KIND, &lease().id.to_string(), 0, &body).unwrap();
+    assert_eq!(leases::read(&shelf, lease().id).unwrap().epoch, 1);
+}
+
+#[test]
+fn a_revocation_is_not_lost_to_a_write_in_between() {
+    let shelf = Shelf::default();
+    leases::grant(&shelf, &lease()).unwrap();
+    shelf.raced.store(true, Ordering::SeqCst);
+    let revoked = leases::revoke(&shelf, lease().id).unwrap();
+    assert_eq!((revoked.revoked, revoked.epoch), (true, 3));
 }

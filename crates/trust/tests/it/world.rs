@@ -65,6 +65,8 @@ type Row = (u64, Vec<u8>);
 pub(crate) struct Shelf {
     rows: Mutex<BTreeMap<(String, String), Row>>,
     pub(crate) broken: AtomicBool,
+    /// Somebody else writes just before the next write.
+    pub(crate) raced: AtomicBool,
 }
 
 impl Records for Shelf {
@@ -88,6 +90,7 @@ impl Records for Shelf {
     fn put(&self, kind: &str, key: &str, expected: u64, body: &[u8]) -> Result<u64, RecordError> {
         let mut rows = self.rows.lock().unwrap();
         let row = rows.entry((kind.into(), key.into())).or_default();
+        row.0 += u64::from(self.raced.swap(false, Ordering::SeqCst));
         if row.0 != expected {
             return Err(RecordError::Moved { kind: kind.into(), key: key.into(), current: row.0, expected });
         }
