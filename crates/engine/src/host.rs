@@ -140,7 +140,7 @@ pub struct MergeFailed {
 /// Asks to bring a merge to the owner's branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliverRequest {
-    /// The merge commit. The host refuses one that is not the head of Regie's line.
+    /// The merge commit. The host refuses one that is not on Regie's line.
     pub commit: String,
     /// The owner's branch.
     pub line: String,

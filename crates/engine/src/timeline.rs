@@ -153,17 +153,6 @@ impl Timeline {
                 let detail = decision.as_ref().map(|decision| decision.rule.clone()).unwrap_or_default();
                 Some(Item { gate: Some(*gate), detail, ..item(Kind::Gate, title) })
             }
-            Fact::GateAnswered { gate, answer, by } => {
-                let (answer, is_error) = match answer {
-                    Answer::Approved => ("approved", false),
-                    Answer::Refused => ("refused", true),
-                    Answer::Expired => ("expired", true),
-                    Answer::WasDone => ("it was done", false),
-                    Answer::Repeat => ("it was not done: again", false),
-                };
-                let title = format!("gate: {answer} by {}", clean(by, 60));
-                Some(Item { gate: Some(*gate), is_error, ..item(Kind::Gate, title) })
-            }
             fact => self.bookkeeping(fact, payload, &item),
         }
     }
@@ -191,6 +180,17 @@ impl Timeline {
     ) -> Option<Item> {
         let title_of = |step| self.open.get(step).map_or("a step", |open| open.title.as_str());
         Some(match fact {
+            Fact::GateAnswered { gate, answer, by } => {
+                let (answer, is_error) = match answer {
+                    Answer::Approved => ("approved", false),
+                    Answer::Refused => ("refused", true),
+                    Answer::Expired => ("expired", true),
+                    Answer::WasDone => ("it was done", false),
+                    Answer::Repeat => ("it was not done: again", false),
+                };
+                let title = format!("gate: {answer} by {}", clean(by, 60));
+                Item { gate: Some(*gate), is_error, ..item(Kind::Gate, title) }
+            }
             Fact::StepUncertain { step } => Item {
                 is_error: true,
                 ..item(Kind::Recovery, format!("nobody knows whether this happened: {}", title_of(step)))

@@ -18,6 +18,11 @@ fn a_run_reads_as_lines() {
     world.checkpoint(Some("c0ffee"));
     world.verdict(0, "ok");
     let merge = world.one("merge");
+    let gate = domain::GateId::from_bytes([4; 16]);
+    world.gate(&merge, gate);
+    let answer = domain::gate::Answer::Approved;
+    let by = "human:owner".into();
+    world.tell_bytes(Command::AnswerGate { gate, action: Some(merge.request), answer, by }, Vec::new());
     world.done(&merge, Outcome::Succeeded, &json!({"commit": "decade"}));
     let deliver = world.one("deliver");
     world.done(&deliver, Outcome::Succeeded, &json!({"delivery": "already_there"}));
@@ -32,6 +37,8 @@ fn a_run_reads_as_lines() {
     turn 2 · model: claude-opus-5-5 · 120 tokens · 10 ms
     checkpoint · 1 file, +1 −1 · 10 ms
     check: node --test · exit 0 · 0.4 s
+    gate: merge this proposal into main?
+    gate: approved by human:owner
     merge this proposal into main · merged as decade · 10 ms
     deliver to main · your branch has it · 10 ms
     ended: done

@@ -252,6 +252,17 @@ impl World {
         self.done(&step, outcome, &output(text, code));
     }
 
+    /// A human is asked about a step, as the kernel does it.
+    pub(crate) fn gate(&mut self, subject: &StepPlanned, gate: GateId) {
+        let step = self.state.next_step;
+        let wait = StepPlanned { step, kind: StepKind::WaitHuman, effect: Effect::Read, ..subject.clone() };
+        self.tell_bytes(Command::Plan(wait), Vec::new());
+        let expires_at = Timestamp(u64::MAX);
+        let (question, subject) = (domain::gate::Question::Approve, subject.step);
+        let open = Command::OpenGate { gate, step, subject, question, decision: None, expires_at };
+        self.tell_bytes(open, Vec::new());
+    }
+
     pub(crate) fn fire(&mut self, step: &StepPlanned) {
         self.tell_bytes(Command::FireTimer { step: step.step }, Vec::new());
     }
