@@ -7,16 +7,14 @@
 use std::sync::Arc;
 
 use domain::budget::Exhausted;
-use domain::{Decision, Fact, Millis, Outcome, RunId, StepKind, StepNo, Verdict};
+use domain::{Decision, Millis, StepKind, Verdict};
 use kernel::port::{Action, Authority, Journal, Records};
 
 use crate::leases;
-use crate::policy::{Case, DELIVER, MERGE, Policy, Ruling};
+use crate::policy::{Case, MERGE, Policy, Ruling};
 
 /// How long a gate stays open.
 const PATIENCE: Millis = 7 * 24 * 60 * 60 * 1000;
-/// Events that are looked at in one go.
-const PAGE: usize = 1_000;
 
 /// What the door asks of the past.
 pub trait History: Send + Sync {
@@ -25,44 +23,11 @@ pub trait History: Send + Sync {
     /// # Errors
     /// Why it cannot be told, in words.
     fn spent_on(&self, day: u64) -> Result<u64, String>;
-
-    /// Whether a merge of this run is on record as done.
-    ///
-    /// # Errors
-    /// Why it cannot be told, in words.
-    fn has_merged(&self, run: RunId) -> Result<bool, String>;
 }
 
 impl<J: Journal + ?Sized> History for J {
     fn spent_on(&self, day: u64) -> Result<u64, String> {
         Journal::spent_on(self, day).map_err(|error| error.to_string())
-    }
-
-    fn has_merged(&self, run: RunId) -> Result<bool, String> {
-        let mut merges: Vec<StepNo> = Vec::new();
-        let mut after = 0;
-        loop {
-            let page = self.history(run, after, PAGE).map_err(|error| error.to_string())?;
-            for event in &page {
-                after = event.header.seq;
-                match &event.header.fact {
-                    Fact::StepPlanned(planned)
-                        if planned.kind == StepKind::ToolCall && planned.tool == MERGE =>
-                    {
-                        merges.push(planned.step);
-                    }
-                    Fact::StepCompleted { step, outcome: Outcome::Succeeded, .. }
-                        if merges.contains(step) =>
-                    {
-                        return Ok(true);
-                    }
-                    _ => {}
-                }
-            }
-            if page.len() < PAGE {
-                return Ok(false);
-            }
-        }
     }
 }
 
@@ -87,20 +52,18 @@ impl<H: History + ?Sized> Door<H> {
             Ok(lease) => lease,
             Err(error) => return denied(0, in_full(&error)),
         };
-        let is = |tool| action.kind == StepKind::ToolCall && action.tool == tool;
-        let merge_approved = match is(MERGE) {
-            true => leases::are_merges_approved(&*self.records, lease.id).map_err(|error| in_full(&error)),
-            false => Ok(false),
-        };
-        let merged = if is(DELIVER) { self.history.has_merged(action.run) } else { Ok(false) };
-        let (merge_approved, merged) = match (merge_approved, merged) {
-            (Ok(merge_approved), Ok(merged)) => (merge_approved, merged),
-            (Err(why), _) | (_, Err(why)) => {
+        let is_merge = action.kind == StepKind::ToolCall && action.tool == MERGE;
+        let approved =
+            if is_merge { leases::are_merges_approved(&*self.records, lease.id) } else { Ok(false) };
+        let merge_approved = match approved {
+            Ok(approved) => approved,
+            Err(error) => {
+                let why = in_full(&error);
                 return denied(lease.epoch, format!("it cannot be told what was approved: {why}"));
             }
         };
         let Ruling { verdict, rule, gate } =
-            self.policy.judge(&Case { action, lease: &lease, merge_approved, merged });
+            self.policy.judge(&Case { action, lease: &lease, merge_approved });
         Decision { verdict, rule, lease: lease.id, epoch: lease.epoch, gate }
     }
 }

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod door;
-mod history;
 mod leases;
 mod policy;
 mod world;

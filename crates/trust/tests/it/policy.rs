@@ -7,13 +7,13 @@ use trust::{Case, Policy, Ruling};
 
 use crate::world::{action, deliver, lease, merge, model};
 
-fn judge(action: &Action<'_>, merge_approved: bool, merged: bool) -> Ruling {
-    Policy::built_in().judge(&Case { action, lease: &lease(), merge_approved, merged })
+fn judge(action: &Action<'_>, merge_approved: bool) -> Ruling {
+    Policy::built_in().judge(&Case { action, lease: &lease(), merge_approved })
 }
 
 #[track_caller]
 fn check(action: Action<'_>, verdict: Verdict, rule: &str) {
-    let ruling = judge(&action, false, false);
+    let ruling = judge(&action, false);
     assert_eq!((ruling.verdict, ruling.rule.as_str()), (verdict, rule), "{action:?}");
 }
 
@@ -65,7 +65,6 @@ fn what_no_lease_or_rule_covers_is_denied() {
         "there is no way out to the network: this installation has no egress",
     );
     check(action(K::Spawn, E::Read, R::Read, "spawn"), Verdict::Deny, "no rule allows this kind of step");
-    check(deliver(), Verdict::Deny, "nothing is delivered that this run has not merged with approval");
 }
 
 #[test]
@@ -80,7 +79,7 @@ fn a_lease_that_does_not_hold_denies_even_what_was_approved() {
             "the lease was granted to another run or principal",
         ),
     ] {
-        let case = Case { action: &approved, lease: &lease, merge_approved: true, merged: true };
+        let case = Case { action: &approved, lease: &lease, merge_approved: true };
         let ruling = Policy::built_in().judge(&case);
         assert_eq!((ruling.verdict, ruling.rule.as_str()), (Verdict::Deny, rule));
     }
@@ -89,18 +88,18 @@ fn a_lease_that_does_not_hold_denies_even_what_was_approved() {
 #[test]
 fn an_approval_allows_what_was_asked_and_names_its_gate() {
     let gate = GateId::from_bytes([1; 16]);
-    let ruling = judge(&Action { approved: Some(gate), ..merge() }, false, false);
+    let ruling = judge(&Action { approved: Some(gate), ..merge() }, false);
     assert_eq!((ruling.verdict, ruling.gate), (Verdict::Allow, Some(gate)));
     assert!(ruling.rule.contains("approved at gate_"), "{}", ruling.rule);
 }
 
 #[test]
 fn a_standing_approval_covers_merges_alone() {
-    assert_eq!(judge(&merge(), true, false).verdict, Verdict::Allow);
+    assert_eq!(judge(&merge(), true).verdict, Verdict::Allow);
     let post = action(StepKind::ToolCall, Effect::NonIdempotent, Risk::External, "post");
-    assert_eq!(judge(&post, true, false).verdict, Verdict::Ask);
-    assert_eq!(judge(&deliver(), true, false).verdict, Verdict::Deny);
-    assert_eq!(judge(&deliver(), false, true).verdict, Verdict::Allow);
+    assert_eq!(judge(&post, true).verdict, Verdict::Ask);
+    // The host delivers only what is on Regie's line, and only an approved merge moves that.
+    assert_eq!(judge(&deliver(), false).verdict, Verdict::Allow);
 }
 
 fn kinds() -> impl Strategy<Value = StepKind> {
@@ -136,21 +135,20 @@ proptest! {
         tool in prop::sample::select(vec!["read", "shell", "post", "merge", "deliver", "peek"]),
         approved: bool,
         merge_approved: bool,
-        merged: bool,
         keep in prop::collection::vec(any::<bool>(), 5),
         expires in 0u64..3_000_000,
     ) {
         let gate = approved.then(|| GateId::from_bytes([1; 16]));
         let action = Action { approved: gate, ..action(kind, effect, risk, tool) };
         let wide = lease();
-        let case = Case { action: &action, lease: &wide, merge_approved, merged };
+        let case = Case { action: &action, lease: &wide, merge_approved };
         let ruling = Policy::built_in().judge(&case);
         prop_assert_eq!(&ruling, &Policy::built_in().judge(&case));
         if risk == Risk::Network {
             prop_assert_eq!(ruling.verdict, Verdict::Deny);
         }
         if ruling.verdict == Verdict::Allow && (risk == Risk::External || effect == Effect::NonIdempotent) {
-            prop_assert!(approved || merge_approved || (merged && tool == "deliver"));
+            prop_assert!(approved || merge_approved || tool == "deliver");
         }
         let asked: Vec<String> =
             wide.tools.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(tool, _)| tool.clone()).collect();

@@ -102,7 +102,6 @@ impl Records for Shelf {
 #[derive(Default)]
 pub(crate) struct Past {
     pub(crate) spent: AtomicU64,
-    pub(crate) merged: AtomicBool,
     pub(crate) broken: AtomicBool,
 }
 
@@ -112,12 +111,5 @@ impl History for Past {
             return Err("disk gone".into());
         }
         Ok(self.spent.load(Ordering::SeqCst))
-    }
-
-    fn has_merged(&self, _: RunId) -> Result<bool, String> {
-        if self.broken.load(Ordering::SeqCst) {
-            return Err("disk gone".into());
-        }
-        Ok(self.merged.load(Ordering::SeqCst))
     }
 }
