@@ -1,7 +1,10 @@
-//! Verification of the chains.
+//! Verification of the chains, and the artifacts that they refer to.
 
+use domain::Digest;
+
+use crate::Control;
 use crate::api::{Audit, Broken};
-use crate::{Control, Error};
+use crate::error::{Error, Kind};
 
 impl Control {
     /// Verifies every chain of the installation.
@@ -22,5 +25,17 @@ impl Control {
                 .map(|(run, seq, what)| Broken { run: run.to_string(), seq, what })
                 .collect(),
         })
+    }
+
+    /// The bytes of an artifact, verified against its digest.
+    ///
+    /// # Errors
+    /// When the name is no digest, or there is no such artifact.
+    pub async fn artifact_fetch(&self, digest: &str) -> Result<Vec<u8>, Error> {
+        let digest: Digest = digest.parse().map_err(|error: domain::digest::ParseError| {
+            Error::new(Kind::Invalid, "artifact.digest", error.to_string())
+        })?;
+        let artifacts = std::sync::Arc::clone(&self.artifacts);
+        self.blocking(move || Ok(artifacts.get(digest)?)).await
     }
 }

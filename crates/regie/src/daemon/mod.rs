@@ -17,7 +17,7 @@ use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
 use kernel::port::{Executor, Journal, Refused};
 use models::anthropic::{Anthropic, Config as Anthropically, ConfigError};
-use models::{Provider, ToolSpec};
+use models::Provider;
 use runner::RunnerExecutor;
 
 use crate::home::Home;
@@ -70,7 +70,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
     let deltas = control::deltas();
     let vendors = Arc::new(Vendors::new(connect()));
     let program = std::env::current_exe().context("the path of this binary is unknown")?;
-    let launcher = sandbox::Launcher::new(&program);
+    let launcher = sandbox::Launcher::this_binary();
     let jail = sandbox::overall(&sandbox::support(&launcher));
     let runner = {
         let (journal, layout) = (Arc::clone(&journal), layout.clone());
@@ -121,19 +121,8 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
 
 /// The tools of a new run, in the order in which the model sees them.
 fn toolbox(outside: impl Iterator<Item = engine::Tool>) -> Result<engine::Toolbox> {
-    let built_in = runner::builtin().into_iter().map(|tool| {
-        Ok(engine::Tool {
-            spec: ToolSpec {
-                name: tool.name.into(),
-                description: tool.description.into(),
-                input_schema: models::RawJson::parse(tool.input_schema)?,
-            },
-            effect: tool.effect,
-            risk: tool.risk,
-        })
-    });
-    let tools: Result<Vec<_>> = built_in.chain(outside.map(Ok)).collect();
-    Ok(engine::Toolbox::new(tools?)?)
+    let built_in = engine::Toolbox::built_in()?;
+    Ok(engine::Toolbox::new(built_in.iter().cloned().chain(outside).collect())?)
 }
 
 type Outside = (engine::Tool, Arc<dyn Executor>);
@@ -151,7 +140,7 @@ fn outside_tools() -> Result<Vec<Outside>> {
 
     let Ok(ledger) = std::env::var(announce::LEDGER_ENV) else { return Ok(Vec::new()) };
     let tool = engine::Tool {
-        spec: ToolSpec {
+        spec: models::ToolSpec {
             name: announce::NAME.into(),
             description: announce::DESCRIPTION.into(),
             input_schema: models::RawJson::parse(announce::SCHEMA)?,
