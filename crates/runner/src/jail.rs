@@ -4,9 +4,10 @@ use std::io::{PipeWriter, Read};
 use std::os::fd::AsFd;
 
 use kernel::port::Refused;
-use sandbox::{Child, Error, Killer, Launcher, Posture, Status, Stdin};
+use sandbox::{Child, Error, Killer, LAUNCH_ARG, Launcher, Posture, Status, Stdin};
 
 use crate::config::{Config, NO_JAIL_ENV};
+use crate::orphan;
 use crate::plan::{Ground, Program, plan};
 
 /// An output of a jailed process.
@@ -66,7 +67,10 @@ fn launch(
     program: Program<'_>,
     stdin: Stdin,
 ) -> Result<Child, Error> {
-    Launcher::this_binary().spawn(&plan(config, ground, effect, program), stdin)
+    // The running binary, even when its file has been replaced meanwhile.
+    let launcher =
+        Launcher::at("/proc/self/exe", vec![LAUNCH_ARG.into(), orphan::mark(&config.spool).into()]);
+    launcher.spawn(&plan(config, ground, effect, program), stdin)
 }
 
 fn take_apart(mut child: Child, ground: Ground, reason: Option<String>) -> Jailed {

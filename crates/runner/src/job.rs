@@ -12,7 +12,6 @@ use sandbox::{Status, Stdin};
 use crate::call::{Call, Input, Shell};
 use crate::config::Config;
 use crate::jail::{self, Jailed};
-use crate::orphan;
 use crate::output::{SHOWN, ToolOutput, Transcript, cut};
 use crate::plan::{Program, root};
 use crate::spool::Spool;
@@ -142,10 +141,8 @@ impl Job<'_> {
         timeout: Duration,
         sink: &mut dyn Sink,
     ) -> Result<Observed, Failure> {
-        let record = orphan::Record::of(&self.config.spool, self.work.step, jailed.child.id());
         point(Point::RunnerRunning);
         let observed = supervise(jailed, input, timeout, self.stop, sink);
-        drop(record);
         observed.map_err(|error| Failure::Lost(format!("the step could not be followed: {error}")))
     }
 }
@@ -165,10 +162,18 @@ impl Sink for Live<'_> {
         self.pending.extend_from_slice(newest);
         let excess = self.pending.len().saturating_sub(LONGEST_PROGRESS);
         self.pending.drain(..excess);
-        if self.sent.is_none_or(|sent| sent.elapsed() >= PROGRESS_EVERY) {
-            self.sent = Some(Instant::now());
-            (self.progress)(String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned());
+        if self.due().is_none_or(|due| Instant::now() >= due) {
+            self.tick();
         }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        if self.pending.is_empty() { None } else { self.sent?.checked_add(PROGRESS_EVERY) }
+    }
+
+    fn tick(&mut self) {
+        self.sent = Some(Instant::now());
+        (self.progress)(String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned());
     }
 }
 

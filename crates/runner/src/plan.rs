@@ -59,7 +59,7 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
         cwd: root,
         argv: match program {
             Program::Tool => vec![binary.into(), TOOL_ARG.into()],
-            Program::Shell(command) => vec![shell().into(), "-c".into(), command.into()],
+            Program::Shell(command) => vec![shell(), "-c".into(), command.into()],
         },
         env: env(config, ground),
         limits: config.limits,

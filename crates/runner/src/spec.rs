@@ -63,7 +63,7 @@ fn read() -> Tool {
 fn list() -> Tool {
     looks(
         "list",
-        "Lists files and directories of the workspace, sorted; directories end in `/`. Leaves out `.git` and \
+        "Lists files and directories of the workspace, sorted; directories end in `/`, links in `@`. Leaves out `.git` and \
          what .gitignore names. Shows up to 1000 entries.",
         r#"{"type":"object","properties":{"path":{"type":"string","description":"Directory relative to the workspace. Default: the workspace itself."},"depth":{"type":"integer","minimum":1,"maximum":16,"description":"Levels to descend. Default 1."}},"required":[],"additionalProperties":false}"#,
     )

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `<step>.result` | the result of a step, JSON |
 //! | `<step>.output` | the output that the result leaves out |
-//! | `<step>.pid` | the jail of a step that runs, see `orphan` |
 //! | `fence` | the highest fence seen |
 //! | `seen` | what the agent knew of files when results were last forgotten |
 //! | `lock` | held by the living runner, with its process id |

@@ -60,6 +60,14 @@ impl Bell {
 pub(crate) trait Sink {
     /// Takes bytes of standard output (0) or standard error (1), in order of arrival.
     fn take(&mut self, output: usize, bytes: &[u8]);
+
+    /// When it wants to be called though nothing comes.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Called when that time has come.
+    fn tick(&mut self) {}
 }
 
 /// Why a process ended.
@@ -114,8 +122,12 @@ pub(crate) fn supervise(
             (None, None) => begin.checked_add(timeout),
             (None, Some(_)) => None,
         };
-        let ready =
-            wait(&outputs, (left.is_none()).then_some(&gone), ended.is_none().then_some(stop), until)?;
+        let due = sink.due();
+        let wake = [until, due].into_iter().flatten().min();
+        let ready = wait(&outputs, left.is_none().then_some(&gone), ended.is_none().then_some(stop), wake)?;
+        if due.is_some_and(|due| Instant::now() >= due) {
+            sink.tick();
+        }
         for (index, slot) in outputs.iter_mut().enumerate() {
             if ready.outputs.get(index) == Some(&true)
                 && let Some(output) = slot

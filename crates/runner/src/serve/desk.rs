@@ -17,6 +17,9 @@ use crate::spool::Spool;
 use crate::supervise::Bell;
 use crate::wire::{self, Answer, Request, Work};
 
+/// How long a new runner waits for its first daemon at least.
+const FIRST_WITHIN: Duration = Duration::from_secs(10);
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Desk {
@@ -82,6 +85,8 @@ impl Desk {
             () if !state.running.is_empty() => None,
             () if state.is_over => Some(state.busy_at),
             () if !state.peers.is_empty() => None,
+            // Somebody has started it, and is on the way.
+            () if state.peers_so_far == 0 => state.busy_at.checked_add(idle.max(FIRST_WITHIN)),
             () => state.busy_at.checked_add(idle),
         }
     }

@@ -253,12 +253,14 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process with this text in its command line is alive.
-pub(crate) fn is_alive(mark: &str) -> bool {
-    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
-        entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit())
-            && std::fs::read(entry.path().join("cmdline"))
-                .is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
-            && std::fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| !stat.contains(") Z "))
-    })
+/// Checks that no process with this text in its command line is alive.
+#[track_caller]
+pub(crate) fn assert_gone(mark: &str) {
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let is_dead = stat.is_empty() || stat.contains(") Z ") || stat.contains(") X ");
+        assert!(is_dead || !line.contains(mark), "alive: {stat} {line}");
+    }
 }

@@ -4,7 +4,7 @@ use domain::{Amount, Effect, Outcome, StepKind};
 use kernel::Input;
 use serde_json::json;
 
-use crate::bench::{Bench, is_alive, output, until};
+use crate::bench::{Bench, assert_gone, output, until};
 
 fn command(text: &str) -> serde_json::Value {
     json!({"command": text})
@@ -59,10 +59,10 @@ fn long_output_becomes_an_artifact() {
 #[test]
 fn a_child_that_keeps_the_outputs_open_dies_with_the_step() {
     let mut bench = Bench::new();
-    let mark = "86391";
+    let mark = "735186391";
     let text = bench.good("shell", command(&format!("setsid sleep {mark} & (sleep {mark} &) ; echo done")));
     assert_eq!(text, "done\n");
-    assert!(!is_alive(mark));
+    assert_gone(mark);
 }
 
 #[test]
@@ -80,21 +80,21 @@ fn a_closed_pipe_ends_its_writer_quietly() {
 #[test]
 fn time_ends() {
     let mut bench = Bench::new();
-    let mark = "86392";
+    let mark = "735186392";
     let mut work = bench.work("shell", command(&format!("echo begun; setsid sleep {mark} & sleep {mark}")));
     work.timeout = 1500;
     let (outcome, told) = bench.run(&work);
     assert_eq!((outcome, told.exit_code), (Outcome::TimedOut, None));
     assert!(told.text.starts_with("begun\n[timed out after 1.5 s"), "{}", told.text);
-    assert!(!is_alive(mark));
-    let (outcome, _) = bench.call("shell", json!({"command": "sleep 86393", "timeout_seconds": 1}));
+    assert_gone(mark);
+    let (outcome, _) = bench.call("shell", json!({"command": "sleep 735186393", "timeout_seconds": 1}));
     assert_eq!(outcome, Outcome::TimedOut);
 }
 
 #[test]
 fn a_killed_step_is_cancelled_and_then_gone() {
     let mut bench = Bench::new();
-    let mark = "86394";
+    let mark = "735186394";
     let work = bench.work("shell", command(&format!("trap '' TERM INT; touch begun; sleep {mark}")));
     bench.start(&work);
     until("the step begins", || bench.path("begun").exists());
@@ -102,7 +102,7 @@ fn a_killed_step_is_cancelled_and_then_gone() {
     let finished = bench.finished(&work);
     assert_eq!(finished.outcome, Outcome::Cancelled);
     assert_eq!(bench.next(), Input::Killed(work.step));
-    assert!(!is_alive(mark));
+    assert_gone(mark);
     // Killing what is not there leads to that one answer alone.
     bench.kill(&work);
     assert_eq!(bench.next(), Input::Killed(work.step));
@@ -166,10 +166,16 @@ fn the_environment_is_clean() {
 fn live_output_is_passed_on() {
     let mut bench = Bench::new();
     let mut progress = bench.executor().progress();
-    let work = bench.work("shell", command("echo live; while [ ! -e go ]; do sleep 0.01; done"));
+    let work = bench.work("shell", command("echo live; while [ ! -e more ]; do sleep 0.01; done; printf 1; sleep 0.02; printf 2; while [ ! -e go ]; do sleep 0.01; done"));
     bench.start(&work);
     let live = progress.blocking_recv().unwrap();
     assert_eq!((live.step, live.text.as_str()), (work.step, "live\n"));
+    // What comes too soon after the last message waits, but not for the next output.
+    bench.put("more", "");
+    let mut text = String::new();
+    while text != "12" {
+        text += &progress.blocking_recv().unwrap().text;
+    }
     bench.put("go", "");
     assert_eq!(bench.finished(&work).outcome, Outcome::Succeeded);
 }

@@ -1,4 +1,5 @@
 //! The runner from outside: through the kernel's port, with real processes in real jails.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod bench;
 mod commands;
