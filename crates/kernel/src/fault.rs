@@ -1,7 +1,8 @@
 //! Named points where a test may kill the process.
 //!
-//! Without the cargo feature `fault` a point is nothing. With it, `REGIE_FAULT=<name>:<n>` makes the
-//! process kill itself with SIGKILL when it reaches the point of that name for the n-th time.
+//! Without the cargo feature `fault` a point is nothing. With it, `REGIE_FAULT=<name>:<n>:<file>` makes
+//! the process kill itself with SIGKILL when it reaches the point of that name for the n-th time. It
+//! makes the file first, and a process that finds the file there lives on: one fault, one crash.
 
 /// A moment at which a crash is interesting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,12 +102,15 @@ mod armed {
 
     pub(super) fn pass(point: Point) {
         let Ok(text) = std::env::var("REGIE_FAULT") else { return };
-        let Some((name, count)) = text.split_once(':') else { return };
+        let mut parts = text.splitn(3, ':');
+        let (Some(name), Some(count), Some(mark)) = (parts.next(), parts.next(), parts.next()) else {
+            return;
+        };
         if name != point.name() {
             return;
         }
         let passed = PASSED.fetch_add(1, Ordering::SeqCst) + 1;
-        if count.parse() == Ok(passed) {
+        if count.parse() == Ok(passed) && std::fs::File::create_new(mark).is_ok() {
             // Not abort: SIGKILL runs no handler and leaves no core, as a power cut would.
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
             loop {
