@@ -199,10 +199,8 @@ impl RunState {
                 open.phase = Phase::Uncertain { reserved };
             }),
             Fact::ModelCallLost { step, spent, .. } => self.release(*step, *spent),
-            Fact::StepReturned { step } => {
-                self.release(*step, Amount::default());
-                self.with_step(*step, |open| open.attempts = open.attempts.saturating_sub(1));
-            }
+            // The try keeps its number: a late word about it must not be taken for the next one's.
+            Fact::StepReturned { step } => self.release(*step, Amount::default()),
             Fact::WorkspaceRestored { step, .. } => self.release(*step, Amount::CALL),
             Fact::GateOpened { gate, step, subject, question, action, decision, expires_at } => {
                 self.ask(
