@@ -139,6 +139,8 @@ enum Flight {
     Running,
     /// Its executor is asked what it knows.
     Asking,
+    /// Its executor died while it was asked: that it runs is no news any more.
+    Doubting,
     /// Its tool is asked whether it was done.
     Probing,
     /// It is being killed, before its workspace is rolled back.
@@ -302,14 +304,12 @@ impl<D: Driver> Machine<D> {
             }
             Input::Refused(step, attempt, refused) => {
                 if self.is_current(step, attempt) {
-                    self.flights.remove(&step);
-                    self.must(context, Command::Return { step });
-                    self.rest_for(refused);
+                    self.refused(context, step, refused);
                 }
             }
             Input::Lost(step, attempt) => {
-                if self.is_current(step, attempt) && self.flights.get(&step) == Some(&Flight::Running) {
-                    self.recover_unknown(context, step);
+                if self.is_current(step, attempt) {
+                    self.lost(step);
                 }
             }
             Input::Status(step, status) => self.status(context, step, status),
@@ -452,6 +452,10 @@ impl<D: Driver> Machine<D> {
         let Batch { from, events, lease, after } = std::mem::take(&mut self.batch);
         let Some(head) = from else { return };
         self.ticket = self.ticket.saturating_add(1);
+        // What was submitted after the run came to rest has woken it, or halts it again with this append.
+        for held_back in self.pending.values_mut() {
+            held_back.retain(|output| !matches!(output, Output::Halted(Halt::Parked(_))));
+        }
         let expect = Expect { fence: self.fence, head, lease };
         self.outputs.push(Output::Append(self.ticket, Append { run: self.state.id, expect, events }));
         #[cfg(feature = "mutants")]
@@ -465,6 +469,17 @@ impl<D: Driver> Machine<D> {
             return;
         }
         self.pending.insert(self.ticket, after);
+    }
+
+    /// Holds an output back until everything is durable that led to it.
+    fn once_durable(&mut self, output: Output) {
+        if self.batch.from.is_some() {
+            self.batch.after.push(output);
+        } else if let Some(mut last) = self.pending.last_entry() {
+            last.get_mut().push(output);
+        } else {
+            self.outputs.push(output);
+        }
     }
 
     fn keep_request(&mut self, fact: &Fact, payload: Option<&Payload>) {

@@ -72,7 +72,11 @@ impl<D: Driver> Machine<D> {
     /// Rests as soon as no step is between its intention and its result.
     fn park_when_idle(&mut self, context: &Context<'_>) {
         self.ask_about_intended();
-        let busy = self.state.open.values().any(|open| matches!(open.phase, Phase::Intended { .. }));
+        // What waits to be repeated has nobody who executes it: it stays intended until the resume.
+        let busy =
+            self.state.open.iter().any(|(step, open)| {
+                matches!(open.phase, Phase::Intended { .. }) && !self.repeat.contains(step)
+            });
         if busy || !self.flights.is_empty() {
             return;
         }
@@ -81,7 +85,7 @@ impl<D: Driver> Machine<D> {
         self.batch.after.push(Output::Halted(Halt::Parked(reason)));
     }
 
-    /// Asks the executors about steps whose intention an earlier daemon recorded.
+    /// Asks the executors about steps whose intention is on record and that nobody is known to execute.
     fn ask_about_intended(&mut self) {
         let unknown: Vec<_> = self
             .state
@@ -95,10 +99,7 @@ impl<D: Driver> Machine<D> {
             .map(|(step, _)| *step)
             .collect();
         for step in unknown {
-            if let Some(work) = self.work(step) {
-                self.flights.insert(step, Flight::Asking);
-                self.outputs.push(Output::Status(work));
-            }
+            self.ask(step);
         }
     }
 
@@ -410,6 +411,9 @@ impl<D: Driver> Machine<D> {
             self.workspace = Workspace::Stale;
         }
         let Finished { outcome, spent, payload, artifacts } = finished;
+        // A call that was cut off is billed, and nobody told how much: its reservation counts as used.
+        let cut_off = outcome == Outcome::Cancelled && open.planned.effect == Effect::ModelCall;
+        let spent = if cut_off { open.reserved() } else { spent };
         self.must_with(context, source, Command::Complete { step, outcome, spent, artifacts }, payload);
     }
 }

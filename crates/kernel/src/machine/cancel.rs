@@ -39,7 +39,8 @@ impl<D: Driver> Machine<D> {
             _ => match self.work(step) {
                 Some(work) => {
                     self.flights.insert(step, Flight::Killing);
-                    self.outputs.push(Output::Kill(work));
+                    // Nothing is killed for a cancellation that a crash could still undo.
+                    self.once_durable(Output::Kill(work));
                 }
                 None => self.write_off(context, step, Outcome::Cancelled),
             },

@@ -11,15 +11,51 @@ use crate::port::{Probe, Refused, Status};
 impl<D: Driver> Machine<D> {
     /// The executor's answer about a step whose intention is on record.
     pub(super) fn status(&mut self, context: &Context<'_>, step: StepNo, status: Status) {
-        if self.flights.get(&step) != Some(&Flight::Asking) {
+        let Some(flight @ (Flight::Asking | Flight::Doubting)) = self.flights.get(&step).copied() else {
             return;
-        }
+        };
         match status {
+            Status::Running if flight == Flight::Doubting => self.ask(step),
             Status::Running => {
                 self.flights.insert(step, Flight::Running);
             }
             Status::Spooled(finished) => self.complete(context, step, finished),
             Status::Unknown => self.recover_unknown(context, step),
+        }
+    }
+
+    /// A try could not start: the run rests until somebody has mended why.
+    pub(super) fn refused(&mut self, context: &Context<'_>, step: StepNo, refused: Refused) {
+        let Some(open) = self.state.open.get(&step) else { return };
+        let repeatable = matches!(open.planned.effect, Effect::Read | Effect::IdempotentWrite);
+        let tried_before = open.attempts > 1;
+        self.flights.remove(&step);
+        if repeatable && tried_before {
+            // Nothing of this try happened, but an earlier one may have: the step stays intended.
+            self.repeat.insert(step);
+        } else {
+            self.must(context, Command::Return { step });
+        }
+        self.rest_for(refused);
+    }
+
+    /// The executor of a step died. The result may lie in its spool: it is asked for like that of an
+    /// earlier daemon.
+    pub(super) fn lost(&mut self, step: StepNo) {
+        match self.flights.get(&step) {
+            Some(Flight::Running) => self.ask(step),
+            Some(Flight::Asking) => {
+                self.flights.insert(step, Flight::Doubting);
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks the executor what it knows of a step.
+    pub(super) fn ask(&mut self, step: StepNo) {
+        if let Some(work) = self.work(step) {
+            self.flights.insert(step, Flight::Asking);
+            self.outputs.push(Output::Status(work));
         }
     }
 
