@@ -39,4 +39,4 @@ pub use program::{Act, Op, Program, Rule};
 pub use reference::{Expected, Fate, interpret};
 pub use schedule::{Failure, Options, Report, run};
 pub use script::{Script, View};
-pub use world::World;
+pub use world::{Owner, World};

@@ -94,6 +94,16 @@ impl Outside {
         self.snapshots.get(number.checked_sub(1)?)
     }
 
+    /// How many steps the runner executes right now.
+    pub fn running(&self) -> usize {
+        self.jobs.iter().filter(|job| job.spooled.is_none()).count()
+    }
+
+    /// How many results the runner has spooled and not yet told.
+    pub fn untold(&self) -> usize {
+        self.jobs.iter().filter(|job| job.spooled.is_some()).count()
+    }
+
     /// How often a step left the house.
     pub(super) fn times_sent(&self, step: StepNo) -> usize {
         self.sent.iter().filter(|line| line.step == step).count()

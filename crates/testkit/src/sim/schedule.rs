@@ -9,7 +9,7 @@ use super::check::{Check, hold};
 use super::dice::Dice;
 use super::journal::Flaws;
 use super::program::Program;
-use super::world::World;
+use super::world::{Owner, World};
 
 /// How many turns a run may take to end once nothing goes wrong any more.
 const PATIENCE: usize = 4_000;
@@ -50,6 +50,7 @@ enum Choice {
     Resume,
     Answer,
     Unpause(usize),
+    Renew(usize),
     CrashDaemon(usize),
     CrashRunner,
     Pause(usize),
@@ -206,13 +207,31 @@ impl World {
         Err("it never comes to this".into())
     }
 
+    /// Lets this many things happen without any fault, or as many as can.
+    ///
+    /// # Errors
+    /// An invariant that does not hold.
+    pub fn turns(&mut self, turns: usize) -> Result<(), String> {
+        for _ in 0..turns {
+            if !self.turn()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn choices(&self) -> Vec<(u64, Choice)> {
         let mut choices = Vec::with_capacity(24);
         let current = self.current();
         let status = &self.checker.state.status;
         let ended = matches!(status, Status::Ended { .. });
         let held = current.is_some_and(|p| !self.processes[p].paused);
-        if !held && !ended {
+        let orphaned = *status == Status::Active
+            && !self
+                .processes
+                .iter()
+                .any(|process| process.machine.is_some() && process.fence == self.journal.fence);
+        if (!held || orphaned) && !ended {
             choices.push((4, Choice::Boot));
         }
         if held && !ended {
@@ -230,8 +249,10 @@ impl World {
         if self.journal.synced < self.journal.events.len() {
             choices.push((1, Choice::Sync));
         }
-        let waits = current.and_then(|p| self.processes[p].machine.as_ref()).and_then(|m| m.wake_at());
-        if held && waits.is_some() {
+        // An owner who answers does so in time.
+        let asked = self.ahead().is_some_and(|state| !state.gates.is_empty());
+        let prompt = matches!(self.owner, Owner::Says(_)) && asked;
+        if self.next_due().is_some() && !prompt {
             choices.push((2, Choice::Wait));
         }
         if !ended {
@@ -246,7 +267,7 @@ impl World {
         if idle && matches!(state.status, Status::Parked { .. }) {
             choices.push((2, Choice::Resume));
         }
-        if !state.gates.is_empty() {
+        if !state.gates.is_empty() && self.owner != Owner::Away {
             choices.push((2, Choice::Answer));
             if self.faults.odd_answers > 0 {
                 choices.push((2, Choice::OddAnswer));
@@ -277,6 +298,9 @@ impl World {
         if process.paused {
             choices.push((1, Choice::Unpause(p)));
             return;
+        }
+        if process.machine.is_some() && process.fence != self.journal.fence {
+            choices.push((1, Choice::Renew(p)));
         }
         if !process.acks.is_empty() {
             choices.push((6, Choice::Ack(p)));
@@ -348,12 +372,16 @@ impl World {
             Choice::Wait => return self.wait(),
             Choice::Sync => return self.sync(),
             Choice::Resume => {
-                let _ = self.order(Order::Resume { by: OWNER.into() })?;
+                let _ = self.resume()?;
             }
             Choice::Answer => return self.answer(),
             Choice::Unpause(p) => {
                 self.note(|| format!("d{p} goes on"));
                 self.processes[p].paused = false;
+            }
+            Choice::Renew(p) => {
+                self.note(|| format!("d{p} cannot renew its claim"));
+                return self.halt(p, kernel::machine::Halt::Fenced);
             }
             fault => return self.go_wrong(fault),
         }
@@ -404,7 +432,7 @@ impl World {
             }
             Choice::Stop => {
                 self.faults.stop -= 1;
-                let _ = self.order(Order::Stop { by: OWNER.into() })?;
+                let _ = self.stop()?;
             }
             Choice::Cancel => {
                 self.faults.cancel -= 1;
@@ -443,6 +471,40 @@ impl World {
         self.order(Order::Cancel { by: OWNER.into() })
     }
 
+    /// The owner stops the run.
+    ///
+    /// # Errors
+    /// An invariant that does not hold.
+    pub fn stop(&mut self) -> Result<Result<(), Refusal>, String> {
+        self.order(Order::Stop { by: OWNER.into() })
+    }
+
+    /// The owner resumes the run.
+    ///
+    /// # Errors
+    /// An invariant that does not hold.
+    pub fn resume(&mut self) -> Result<Result<(), Refusal>, String> {
+        self.order(Order::Resume { by: OWNER.into() })
+    }
+
+    /// The daemon's executor refuses what it was about to start; false when there is no such task.
+    ///
+    /// # Errors
+    /// An invariant that does not hold.
+    pub fn refuse(&mut self) -> Result<bool, String> {
+        let Some(p) = self.current() else { return Ok(false) };
+        let waiting = self.processes[p].tasks.iter().position(|job| job.stage == 0);
+        waiting.map_or(Ok(false), |place| self.progress_task(p, place, true).map(|()| true))
+    }
+
+    /// The disk is full when the next append is written.
+    ///
+    /// # Errors
+    /// An invariant that does not hold.
+    pub fn fail_append(&mut self) -> Result<(), String> {
+        self.current().map_or(Ok(()), |p| self.commit(p, true))
+    }
+
     fn acknowledge(&mut self, p: usize) -> Check {
         let Some((generation, ticket, result)) = self.processes[p].acks.pop_front() else { return Ok(()) };
         if generation != self.processes[p].generation {
@@ -461,10 +523,15 @@ impl World {
         self.feed(p, input)
     }
 
+    /// When a daemon that is not held up has to be woken.
+    fn next_due(&self) -> Option<domain::Timestamp> {
+        let awake = self.processes.iter().filter(|process| !process.paused);
+        awake.filter_map(|process| process.machine.as_ref()?.wake_at()).min()
+    }
+
     /// Time passes: a little, or until something is due.
     fn wait(&mut self) -> Check {
-        let Some(p) = self.current() else { return Ok(()) };
-        let due = self.processes[p].machine.as_ref().and_then(|machine| machine.wake_at());
+        let due = self.next_due();
         let little = self.now.plus(1 + self.dice.below(60));
         self.now = match due {
             Some(due) if self.dice.chance(15) => due.max(self.now),
@@ -484,14 +551,19 @@ impl World {
     fn answer(&mut self) -> Check {
         let gates = &self.checker.state.gates;
         let Some((gate, open)) = gates.iter().nth(self.dice.index(gates.len())) else { return Ok(()) };
-        let answer = match (open.question, self.dice.below(4)) {
+        let says = match self.owner {
+            Owner::Says(answer) if open.question == Question::WasItDone => Some(answer),
+            Owner::Says(_) => Some(Answer::Approved),
+            Owner::Moody | Owner::Away => None,
+        };
+        let moods = match (open.question, self.dice.below(4)) {
             (Question::Approve, 0) => Answer::Refused,
             (Question::Approve, _) => Answer::Approved,
             (Question::WasItDone, 0) => Answer::Refused,
             (Question::WasItDone, 1) => Answer::WasDone,
             (Question::WasItDone, _) => Answer::Repeat,
         };
-        let (gate, action) = (*gate, Some(open.action));
+        let (gate, action, answer) = (*gate, Some(open.action), says.unwrap_or(moods));
         let by = OWNER.into();
         self.order(Order::Answer { gate, action, answer, by }).map(drop)
     }

@@ -56,6 +56,18 @@ pub(super) struct Process {
     pub(super) said: VecDeque<(u64, Said)>,
 }
 
+/// How the owner answers gates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Owner {
+    /// Anything that the question admits, as the seed has it.
+    #[default]
+    Moody,
+    /// Approves; and says this of steps that may have been done.
+    Says(domain::gate::Answer),
+    /// Not at all.
+    Away,
+}
+
 /// A whole simulated installation with one run.
 pub struct World {
     pub(super) program: Arc<Program>,
@@ -75,6 +87,8 @@ pub struct World {
     pub(super) counts: BTreeMap<&'static str, u64>,
     /// What effects have reached.
     pub outside: Outside,
+    /// How gates are answered.
+    pub owner: Owner,
     #[cfg(feature = "mutants")]
     pub(super) mutant: Option<kernel::machine::Mutant>,
 }
@@ -102,6 +116,7 @@ impl World {
             trace: None,
             counts: BTreeMap::new(),
             outside: Outside::default(),
+            owner: Owner::Moody,
             program,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -151,6 +166,16 @@ impl World {
     /// The state of the run as the journal has it.
     pub const fn state(&self) -> &RunState {
         &self.checker.state
+    }
+
+    /// The state of the run as its daemon has it, ahead of the journal.
+    pub fn ahead(&self) -> Option<&RunState> {
+        self.processes.last()?.machine.as_ref().map(Machine::state)
+    }
+
+    /// How often something happened that is no fact, as `probe done`.
+    pub fn times(&self, what: &str) -> u64 {
+        self.counts.get(what).copied().unwrap_or(0)
     }
 
     /// How many facts of this name are durable.
@@ -293,7 +318,7 @@ impl World {
         }
     }
 
-    fn halt(&mut self, p: usize, halt: Halt) -> Check {
+    pub(super) fn halt(&mut self, p: usize, halt: Halt) -> Check {
         self.processes[p].machine = None;
         match halt {
             Halt::Ended(_) | Halt::Parked(_) => Ok(()),

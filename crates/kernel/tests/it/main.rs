@@ -1,0 +1,17 @@
+//! The kernel's promises, held by simulation: random schedules, named scenarios, deliberate mistakes.
+
+mod cancel;
+mod mutants;
+mod recovery;
+mod regressions;
+mod schedules;
+
+use testkit::sim::{Act, Flaws, Op, Owner, Program, World};
+
+/// A run of a model call and then these operations, with a daemon that has just taken it over.
+fn world(ops: &[Op], owner: Owner, seed: u64) -> World {
+    let mut world = World::new(Program::of(&[&[Op::new(Act::Model)], ops]), seed, Flaws::default()).unwrap();
+    world.owner = owner;
+    world.boot().unwrap();
+    world
+}
