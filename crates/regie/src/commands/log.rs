@@ -53,15 +53,16 @@ fn print(context: &Context, event: &api::Event) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `  12  14:03:21  step_completed     3  outcome=succeeded …`
+/// `   12  14:03:21  step_completed     3  outcome=succeeded spent.tokens=940`
 fn line(event: &api::Event) -> String {
     let name = text::line(event.fact["fact"].as_str().unwrap_or("?"));
     let step = event.fact["step"].as_u64().map(|step| step.to_string()).unwrap_or_default();
-    let fields = event.fact.as_object().into_iter().flatten();
-    let told: Vec<String> = fields
-        .filter(|(name, value)| !matches!(name.as_str(), "fact" | "step") && !value.is_null())
-        .map(|(name, value)| format!("{name}={}", text::short(&short(value), 60)))
-        .collect();
+    let mut told = Vec::new();
+    for (name, value) in event.fact.as_object().into_iter().flatten() {
+        if !matches!(name.as_str(), "fact" | "step") {
+            tell(name, value, &mut told);
+        }
+    }
     format!(
         "{:>5}  {}  {name:<18} {step:>4}  {}\n",
         event.seq,
@@ -70,9 +71,30 @@ fn line(event: &api::Event) -> String {
     )
 }
 
-fn short(value: &Value) -> String {
+/// A field and those in it; what is empty or zero is left out.
+fn tell(name: &str, value: &Value, told: &mut Vec<String>) {
     match value {
-        Value::String(text) => text::line(text),
-        other => text::line(&other.to_string()),
+        Value::Null => {}
+        Value::Number(number) if number.as_u64() == Some(0) => {}
+        Value::Object(fields) => {
+            for (inner, value) in fields {
+                tell(&format!("{name}.{inner}"), value, told);
+            }
+        }
+        Value::Array(all) => {
+            for value in all {
+                tell(name, value, told);
+            }
+        }
+        Value::String(said) if is_hash(said) => told.push(format!("{name}={}", text::short_hash(said))),
+        Value::String(said) if said.contains(' ') => {
+            told.push(format!("{name}={:?}", text::short(&text::line(said), 60)));
+        }
+        Value::String(said) => told.push(format!("{name}={}", text::short(&text::line(said), 60))),
+        other => told.push(format!("{name}={other}")),
     }
+}
+
+fn is_hash(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

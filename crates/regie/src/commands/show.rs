@@ -29,7 +29,7 @@ pub(super) async fn list(context: &Context, args: &args::Runs) -> Result<Exit, F
             vec![
                 text::short_id(&run.run),
                 state(run),
-                format!("{} ago", text::span(now.saturating_sub(run.updated_at))),
+                text::ago(now.saturating_sub(run.updated_at)),
                 run.turns.to_string(),
                 format!("{}{unpriced}", text::dollars(run.spent.nanodollars)),
                 text::line(&run.goal),

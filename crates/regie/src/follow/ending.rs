@@ -36,7 +36,7 @@ pub(crate) fn result(run: &api::Run, view: &View) -> String {
         "\n  {mark} {end}  {}\n",
         style::dim(&format!("{turns} · {} · {took}", text::spent(&run.spent)))
     );
-    if let Some(reason) = run.reason.as_deref().filter(|_| run.end.as_deref() != Some("done")) {
+    if let Some(reason) = view.last_words().or(run.reason.as_deref()) {
         for line in text::wrap(reason, screen::width().saturating_sub(4)) {
             shown.push_str(&format!("    {line}\n"));
         }

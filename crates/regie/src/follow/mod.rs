@@ -200,9 +200,9 @@ impl Follow {
         self.say(&format!("  {} {}\n", style::waiting("waiting"), "the run goes on when the gate is answered"))?;
         let id = text::line(&gate.gate);
         if gate.question == "was_it_done" {
-            screen::hint(&format!("regie gate was-done {id}, or regie gate repeat {id}, or regie gate refuse {id}"))?;
+            screen::hint(&format!("regie gate was-done {id}   (or repeat, or refuse)"))?;
         } else {
-            screen::hint(&format!("regie gate approve {id}, or regie gate refuse {id}"))?;
+            screen::hint(&format!("regie gate approve {id}   (or refuse)"))?;
         }
         Ok(Exit::Waiting)
     }

@@ -58,6 +58,7 @@ pub(crate) struct View {
     turns: u64,
     merge: Merge,
     refused: bool,
+    last_words: Option<String>,
 }
 
 impl View {
@@ -74,12 +75,18 @@ impl View {
             turns: 0,
             merge: Merge::default(),
             refused: false,
+            last_words: None,
         }
     }
 
     /// The merge that the events tell of.
     pub(crate) fn merge(&self) -> &Merge {
         &self.merge
+    }
+
+    /// Why it ended, in words.
+    pub(crate) fn last_words(&self) -> Option<&str> {
+        self.last_words.as_deref()
     }
 
     /// Whether a gate was answered with no, or not in time.
@@ -121,15 +128,24 @@ impl View {
 
     /// Takes in an event.
     pub(crate) fn event(&mut self, event: &api::Event) -> String {
-        let running = self.absorb(event);
+        self.absorb(event);
         let Some(line) = &event.line else { return String::new() };
         let mut shown = self.hush();
+        match event.fact["fact"].as_str() {
+            // The heading has said it.
+            Some("run_started") => return shown,
+            // The result below says it.
+            Some("ended") => {
+                self.last_words = line.detail.clone();
+                return shown;
+            }
+            _ => {}
+        }
         if line.kind == "model" {
             shown.push_str(&self.turn(event, line));
         } else {
             shown.push_str(&self.line(line));
         }
-        drop(running);
         shown
     }
 
@@ -156,14 +172,11 @@ impl View {
     }
 
     /// Keeps what is to be known of an event: what runs, what it cost, what is merged.
-    fn absorb(&mut self, event: &api::Event) -> Option<Running> {
+    fn absorb(&mut self, event: &api::Event) {
         let fact = &event.fact;
         let step = fact["step"].as_u64().unwrap_or_default();
         match fact["fact"].as_str().unwrap_or_default() {
-            "step_planned" => {
-                self.plan(step, fact, &event.content);
-                None
-            }
+            "step_planned" => self.plan(step, fact, &event.content),
             "step_intended" => {
                 if let Some(running) = self.running.get_mut(&step) {
                     running.since = Some(event.at);
@@ -171,32 +184,35 @@ impl View {
                         self.turns = self.turns.saturating_add(1);
                     }
                 }
-                None
             }
             "step_completed" => {
                 self.charge(&fact["spent"]);
                 self.settled = self.settled.max(step);
-                let running = self.running.remove(&step);
-                if running.as_ref().is_some_and(|running| running.is_merge) {
+                if self.running.remove(&step).is_some_and(|running| running.is_merge) {
                     self.merge.commit = event.content["commit"].as_str().map(text::line);
                 }
-                running
             }
+            // It is asked again under the same number.
             "model_call_lost" => {
                 self.charge(&fact["spent"]);
-                self.running.remove(&step)
+                self.turns = self.turns.saturating_sub(1);
             }
-            "step_denied" => self.running.remove(&step),
+            "step_denied" => {
+                self.running.remove(&step);
+            }
             "gate_answered" => {
                 self.refused = matches!(fact["answer"].as_str(), Some("refused" | "expired"));
-                None
             }
-            _ => None,
+            _ => {}
         }
     }
 
     fn plan(&mut self, step: u64, fact: &Value, content: &Value) {
         let kind = fact["kind"].as_str().unwrap_or_default();
+        // A question to a human names the tool that it is about.
+        if kind == "wait_human" {
+            return;
+        }
         let tool = text::line(fact["tool"].as_str().unwrap_or_default());
         let said = ["command", "path", "pattern"].iter().find_map(|name| {
             content["input"][*name].as_str().or_else(|| content[*name].as_str()).map(text::line)
@@ -206,7 +222,6 @@ impl View {
             self.propose(content);
         }
         let title = match (kind, said) {
-            ("wait_human", _) => return,
             ("model_call", _) => "thinking".into(),
             ("verdict", Some(said)) => format!("check {said}"),
             (_, Some(said)) => format!("{tool} {said}"),
@@ -264,7 +279,7 @@ impl View {
         let turn = format!("turn {}", self.turns.max(1));
         if line.mark == "failed" {
             shown.push_str(&set(style::failed("✗"), &turn, "", &parts, self.width));
-            shown.push_str(&self.detail(line, 4));
+            shown.push_str(&self.detail(line, (4, 0)));
         } else {
             shown.push_str(&set(style::dim("·"), &style::dim(&pad(&turn)), "", &parts, self.width));
         }
@@ -299,35 +314,46 @@ impl View {
         shown
     }
 
-    /// How many lines are shown below.
-    fn below(&self, line: &api::Line, name: &str) -> usize {
+    /// How many lines are shown below, from the beginning and from the end.
+    fn below(&self, line: &api::Line, name: &str) -> (usize, usize) {
         if self.depth == Depth::Whole {
-            return 40;
+            return (40, 0);
         }
         match (line.kind.as_str(), line.mark.as_str()) {
-            ("tool", "failed") => 10,
-            ("tool", _) if name == "shell" => 5,
-            ("tool", _) | ("verdict", "ok") | ("checkpoint", "ok") | ("gate", _) => 0,
-            _ => 10,
+            ("tool" | "verdict", "failed") => (9, 3),
+            ("tool", _) if name == "shell" => (3, 2),
+            ("tool", _) | ("verdict" | "checkpoint", "ok") | ("gate", _) => (0, 0),
+            _ => (10, 0),
         }
     }
 
-    /// The last `most` lines of what there is to read.
-    fn detail(&self, line: &api::Line, most: usize) -> String {
+    /// The first and the last lines of what there is to read.
+    fn detail(&self, line: &api::Line, (first, last): (usize, usize)) -> String {
         let Some(detail) = &line.detail else { return String::new() };
         let clean = text::lines(detail);
-        let all: Vec<&str> = clean.trim_end().lines().collect();
-        let skipped = all.len().saturating_sub(most);
+        // The line above has said how it ended.
+        let told = clean.trim_end().lines().filter(|line| !line.starts_with("[exit code "));
         let room = self.width.saturating_sub(6);
+        // Output is shown as it is; prose, which is short or comes from the house, is set in lines.
+        let is_output = matches!(line.kind.as_str(), "tool" | "verdict" | "checkpoint");
+        let all: Vec<String> = if is_output && told.clone().count() > 2 {
+            told.map(str::to_owned).collect()
+        } else {
+            told.flat_map(|line| text::wrap(line, room)).collect()
+        };
+        let left = all.len().saturating_sub(first + last);
         let mut shown = String::new();
-        if skipped > 0 && most > 0 {
-            let above = u64::try_from(skipped).unwrap_or(u64::MAX);
-            let note = format!("│ … {} above", text::of(above, "line", "lines"));
-            shown.push_str(&format!("    {}\n", style::dim(&note)));
-        }
-        for read in all.iter().skip(skipped) {
+        for (place, read) in all.iter().enumerate() {
+            if place >= first && place < first + left {
+                if place == first && first + last > 0 {
+                    let more = text::of(u64::try_from(left).unwrap_or(u64::MAX), "line", "lines");
+                    shown.push_str(&format!("    {}\n", style::dim(&format!("│ … {more}"))));
+                }
+                continue;
+            }
             let read = read.replace('\t', "    ");
-            shown.push_str(&format!("    {}\n", style::dim(&format!("│ {}", text::short(&read, room)))));
+            let read = format!("│ {}", text::short(&read, room));
+            shown.push_str(&format!("    {}\n", style::dim(read.trim_end())));
         }
         shown
     }

@@ -51,14 +51,16 @@ pub(crate) fn coloured(patch: &str, indent: &str, most: usize) -> (String, usize
     let clean = text::lines(patch);
     let mut shown = String::new();
     let mut left = 0;
-    for (place, line) in clean.lines().enumerate() {
+    // Object ids say nothing to a person.
+    let told = clean.lines().filter(|line| !line.starts_with("index "));
+    for (place, line) in told.enumerate() {
         if place >= most {
             left += 1;
             continue;
         }
         let painted = match line.as_bytes().first() {
             _ if line.starts_with("diff --git ") => style::bold(line),
-            _ if ["+++ ", "--- ", "index ", "new file", "deleted file", "similarity "]
+            _ if ["+++ ", "--- ", "new file", "deleted file", "similarity "]
                 .iter()
                 .any(|start| line.starts_with(start)) =>
             {

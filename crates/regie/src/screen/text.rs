@@ -109,6 +109,18 @@ pub(crate) fn span(millis: u64) -> String {
     }
 }
 
+/// How long ago: `just now`, `12 s ago`, `3 min ago`, `2 h ago`, `5 d ago`.
+pub(crate) fn ago(millis: u64) -> String {
+    let seconds = millis / 1_000;
+    match seconds {
+        0..5 => "just now".into(),
+        5..60 => format!("{seconds} s ago"),
+        60..3_600 => format!("{} min ago", seconds / 60),
+        3_600..86_400 => format!("{} h ago", seconds / 3_600),
+        _ => format!("{} d ago", seconds / 86_400),
+    }
+}
+
 /// A bound: `30 min`, `2 h`, without the parts that are zero.
 pub(crate) fn bound(millis: u64) -> String {
     let seconds = millis / 1_000;
