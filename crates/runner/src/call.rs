@@ -107,6 +107,13 @@ impl Call {
         }
         let request: ToolRequest = serde_json::from_str(&work.request).map_err(unreadable)?;
         let (name, input) = (request.tool.as_str(), request.input);
+        // What was authorised is what is done.
+        if name != work.tool {
+            return Err(format!(
+                "the request names the tool `{name}`, but the step is one of `{}`",
+                work.tool
+            ));
+        }
         Ok(Self::File(match name {
             "read" => Input::Read(take::<Read>(name, input)?.check()?),
             "list" => Input::List(take::<List>(name, input)?.check()?),

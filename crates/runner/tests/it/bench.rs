@@ -102,11 +102,16 @@ impl Bench {
 
     /// Starts a runner by hand, with more in its environment than a daemon would give it.
     pub(crate) fn serve_with(&self, name: &str, value: &str) {
+        self.serve_through(&["env", &format!("{name}={value}")]);
+    }
+
+    /// Starts a runner by hand, through a command that executes its further arguments.
+    pub(crate) fn serve_through(&self, words: &[&str]) {
         use std::io::BufRead as _;
         #[expect(clippy::disallowed_methods, reason = "a test's own runner")]
-        let mut command = std::process::Command::new(&self.config.program);
+        let mut command = std::process::Command::new(words[0]);
         let config = serde_json::to_string(&self.config).unwrap();
-        command.args([runner::config::SERVE_ARG, &config]).env(name, value);
+        command.args(&words[1..]).arg(&self.config.program).args([runner::config::SERVE_ARG, &config]);
         let mut child =
             command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

@@ -193,3 +193,18 @@ fn steps_run_side_by_side() {
         );
     }
 }
+
+#[test]
+fn further_mounts_are_seen() {
+    let mut bench = Bench::new();
+    let objects = bench.home.path().join("objects");
+    std::fs::create_dir(&objects).unwrap();
+    std::fs::write(objects.join("pack"), "packed\n").unwrap();
+    let (source, target) = (objects, "/objects".into());
+    bench.config.mounts = vec![sandbox::Mount { source, target, access: sandbox::Access::Read }];
+    bench.restart_daemon();
+    assert_eq!(
+        bench.good("shell", command("cat /objects/pack; touch /objects/x 2>/dev/null || echo held")),
+        "packed\nheld\n"
+    );
+}

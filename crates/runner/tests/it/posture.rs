@@ -6,7 +6,7 @@ use runner::config::NO_JAIL_ENV;
 use sandbox::{Posture, Status};
 use serde_json::json;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, assert_gone};
 
 #[test]
 fn deny_refuses_and_says_how_to_mend_it() {
@@ -49,4 +49,29 @@ fn a_jail_is_said_to_be_one() {
     let mut bench = Bench::new();
     let (_, told) = bench.call("shell", json!({"command": "true"}));
     assert_eq!(told.jail, Status::Enforced);
+}
+
+#[test]
+fn a_machine_without_namespaces_degrades_in_earnest() {
+    let mut bench = Bench::new();
+    bench.config.posture = Posture::Ask;
+    bench.restart_daemon();
+    let none = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    bench.serve_through(&["unshare", "--user", "--map-root-user", "sh", "-c", none, "sh"]);
+    let mark = "735110871";
+    let (outcome, told) = bench.call("shell", json!({"command": format!("setsid sleep {mark} & pwd")}));
+    assert_eq!(outcome, Outcome::Succeeded, "{}", told.text);
+    assert!(told.text.ends_with(&format!("\n{}\n", bench.config.workspace.display())), "{}", told.text);
+    let Status::Degraded(reason) = told.jail else { panic!("not degraded") };
+    assert!(reason.contains("namespaces"), "{reason}");
+    // Even so, what a step started ends with it.
+    assert_gone(mark);
+    let work = bench.work(
+        "shell",
+        json!({"command": format!("setsid sleep {mark} & sleep {mark}"), "timeout_seconds": 1}),
+    );
+    assert_eq!(bench.run(&work).0, Outcome::TimedOut);
+    assert_gone(mark);
+    bench.good("write", json!({"path": "y", "content": "z"}));
+    assert!(bench.good("read", json!({"path": "y"})).ends_with("     1\tz\n"));
 }

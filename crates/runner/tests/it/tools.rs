@@ -195,6 +195,12 @@ fn wrong_input_is_told_to_the_model() {
     assert!(bench.bad("shell", json!({"command": " "})).contains("the command is empty"));
     assert!(bench.bad("shell", json!({"command": "a\u{0}b"})).contains("NUL"));
     assert!(bench.bad("list", json!({"depth": 99})).contains("between 1 and 16"));
+    let request = json!({"tool": "shell", "input": {"command": "touch x"}}).to_string();
+    let work = bench.work_of(StepKind::ToolCall, Effect::WorkspaceWrite, "edit", &request);
+    let (outcome, output) = bench.run(&work);
+    assert_eq!(outcome, Outcome::Failed);
+    assert_eq!(output.text, "the request names the tool `shell`, but the step is one of `edit`");
+    assert!(!bench.path("x").exists());
     for request in ["", "{", "[]", r#"{"tool":"read"}"#, r#"{"tool":"read","input":{"path":"a"},"x":1}"#] {
         let work = bench.work_of(StepKind::ToolCall, Effect::Read, "read", request);
         let (outcome, output) = bench.run(&work);
