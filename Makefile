@@ -52,7 +52,7 @@ crash: ## Kills daemon and runner at every step boundary, and 50 times at random
 	$(CARGO) build --release --locked --package regie --features testkit --target-dir $(TARGET_DIR)/chaos
 	REGIE_SIM_SCHEDULES=10000 $(CARGO) nextest run --locked --package kernel
 	$(CARGO) nextest run --locked --package journal
-	REGIE="$$(realpath $(REGIE))" CHAOS="$$(realpath $(CHAOS))" python3 scripts/crash.py
+	REGIE="$$(realpath $(REGIE))" CHAOS="$$(realpath $(CHAOS))" python3 scripts/crash
 
 proof: crash ## The long campaigns
 
