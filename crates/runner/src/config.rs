@@ -27,7 +27,7 @@ pub struct Config {
     pub spool: PathBuf,
     /// The run's workspace, which steps see as `/workspace`.
     pub workspace: PathBuf,
-    /// The binary that becomes runner, launcher and file tool: one that calls [`crate::dispatch`].
+    /// The binary that becomes runner, launcher and file tool: one that calls [`crate::dispatch()`].
     pub program: PathBuf,
     /// What happens on a machine that cannot hold a jail.
     pub posture: sandbox::Posture,

@@ -31,6 +31,9 @@ fn run(config: Option<OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let log = tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr);
+    // Somebody who embeds this may have their own.
+    let _ = log.with_max_level(tracing::Level::INFO).try_init();
     match serve(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

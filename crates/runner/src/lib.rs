@@ -9,7 +9,7 @@
 //! | [`spec`] | what the built-in tools are, for models and policy |
 //! | [`config`] | what a runner is told when it starts |
 //! | [`executor`] | the daemon's side: the kernel's `Executor` port for jailed steps |
-//! | [`serve`] | the runner process |
+//! | [`mod@serve`] | the runner process |
 //! | [`spool`] | results on disk |
 //! | [`socket`] | where a runner listens |
 //! | `wire` | what daemon and runner say to each other |
@@ -18,7 +18,7 @@
 //! | `tool` | the file tools, as they run inside the jail |
 //! | `lock`, `orphan` | which runner lives; what a dead one has left |
 //!
-//! The binary calls [`dispatch`] first thing: it becomes runner, launcher or file tool when a hidden
+//! The binary calls [`dispatch()`] first thing: it becomes runner, launcher or file tool when a hidden
 //! first argument says so.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The runner process: hands steps to jails, keeps their results, and outlives daemons.
 //!
 //! One thread accepts, two serve each daemon that is connected (there is one, or for a moment the
-//! old and the new), one follows each step. All that they share is one [`State`]; nothing blocks
+//! old and the new), one follows each step. All that they share is one state; nothing blocks
 //! while it is held, except that a higher fence is put on disk before anything happens under it.
 
 mod desk;

@@ -105,13 +105,13 @@ pub(crate) fn supervise(
     let (gone, here) = io::pipe()?;
     if let (Some(mut stdin), Some(input)) = (stdin, input) {
         // A thread of its own: a process that reads nothing must not keep its outputs from being read.
-        std::thread::spawn(move || stdin.write_all(&input));
+        std::thread::Builder::new().spawn(move || stdin.write_all(&input))?;
     }
-    let waiter = std::thread::spawn(move || {
+    let waiter = std::thread::Builder::new().spawn(move || {
         let status = child.wait();
         drop(here);
         status
-    });
+    })?;
     let mut ended = None;
     let mut left: Option<Instant> = None;
     let mut chunk = vec![0; CHUNK];

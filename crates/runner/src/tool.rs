@@ -60,7 +60,7 @@ impl Answer {
     }
 }
 
-/// The main of the hidden subcommand [`crate::TOOL_ARG`].
+/// The main of the hidden subcommand [`crate::config::TOOL_ARG`].
 pub(crate) fn tool_main() -> ExitCode {
     let mut text = Vec::new();
     let request = std::io::stdin()

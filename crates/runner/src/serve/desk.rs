@@ -160,11 +160,19 @@ impl Desk {
             Ok(Placed::Spooled(result)) => Answer::Finished { result },
             Ok(Placed::Running) => Answer::Started { step, attempt },
             Ok(Placed::New(stop)) => {
-                state.is_over = false;
-                state.running.insert(step, Running { attempt, stop: Arc::clone(&stop), killers: Vec::new() });
-                let desk = Arc::clone(self);
-                std::thread::spawn(move || desk.run(&work, &stop));
-                Answer::Started { step, attempt }
+                let (desk, its_stop) = (Arc::clone(self), Arc::clone(&stop));
+                // It waits for the state before it can end, so it is among the running ones by then.
+                match std::thread::Builder::new().spawn(move || desk.run(&work, &its_stop)) {
+                    Ok(_) => {
+                        state.is_over = false;
+                        state.running.insert(step, Running { attempt, stop, killers: Vec::new() });
+                        Answer::Started { step, attempt }
+                    }
+                    Err(error) => {
+                        let Refused { code, hint } = no_resources("thread", &error);
+                        Answer::Refused { step, attempt, code, hint }
+                    }
+                }
             }
         };
         state.tell_one(id, &answer);
@@ -198,10 +206,7 @@ impl Desk {
         if let Some(result) = self.spool.answer(work) {
             return Ok(Placed::Spooled(Box::new(result)));
         }
-        let stop = Bell::new().map_err(|error| Refused {
-            code: "runner.resources".into(),
-            hint: format!("the runner has no pipe left: {error}"),
-        })?;
+        let stop = Bell::new().map_err(|error| no_resources("pipe", &error))?;
         Ok(Placed::New(Arc::new(stop)))
     }
 
@@ -277,6 +282,13 @@ impl Desk {
         {
             tracing::warn!(%error, "results stay in the spool");
         }
+    }
+}
+
+fn no_resources(what: &str, error: &std::io::Error) -> Refused {
+    Refused {
+        code: "runner.resources".into(),
+        hint: format!("the system gives the runner no further {what} ({error}); raise its limits (ulimit)"),
     }
 }
 

@@ -45,13 +45,22 @@ pub(super) fn welcome(desk: &Arc<Desk>, stream: UnixStream) {
     let (Ok(writing), Ok(reading)) = (stream.try_clone(), stream.try_clone()) else { return };
     let (lines, queue) = sync_channel(MOST_WAITING);
     let id = desk.admit(|id| Peer { id, is_greeted: false, lines, stream });
-    std::thread::spawn(move || write(writing, &queue));
-    let desk = Arc::clone(desk);
-    std::thread::spawn(move || {
-        read(&desk, id, &reading);
-        let _ = reading.shutdown(Shutdown::Both);
-        desk.dismiss(id);
+    let serving = Arc::clone(desk);
+    let threads = thread("answers", move || write(writing, &queue)).and_then(|()| {
+        thread("requests", move || {
+            read(&serving, id, &reading);
+            let _ = reading.shutdown(Shutdown::Both);
+            serving.dismiss(id);
+        })
     });
+    if let Err(error) = threads {
+        tracing::error!(%error, "a daemon cannot be served; it is disconnected");
+        desk.dismiss(id);
+    }
+}
+
+fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
 }
 
 fn write(mut stream: UnixStream, queue: &Receiver<String>) {

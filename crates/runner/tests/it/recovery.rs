@@ -181,6 +181,7 @@ fn a_damaged_result_counts_as_unknown() {
     bench.run(&work);
     std::fs::write(bench.spool_file("1.result"), "{").unwrap();
     assert_eq!(bench.status(&work), Status::Unknown);
+    assert!(bench.log().contains("1.result is damaged"), "{}", bench.log());
     bench.kill_runner();
     bench.restart_daemon();
     assert_eq!(bench.status(&work), Status::Unknown);
