@@ -1,4 +1,5 @@
 //! The kernel's promises, held by simulation: random schedules, named scenarios, deliberate mistakes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cancel;
 mod mutants;

@@ -226,11 +226,14 @@ impl World {
         let status = &self.checker.state.status;
         let ended = matches!(status, Status::Ended { .. });
         let held = current.is_some_and(|p| !self.processes[p].paused);
-        let orphaned = *status == Status::Active
-            && !self
-                .processes
-                .iter()
-                .any(|process| process.machine.is_some() && process.fence == self.journal.fence);
+        // Another daemon claimed the run after this one, and did not bring it to its end. A run that the
+        // last claimant leaves alone is a defect, and nobody comes to its rescue.
+        let overtaken = current.is_some_and(|p| self.processes[p].fence != self.journal.fence);
+        let driven = self
+            .processes
+            .iter()
+            .any(|process| process.machine.is_some() && process.fence == self.journal.fence);
+        let orphaned = *status == Status::Active && overtaken && !driven;
         if (!held || orphaned) && !ended {
             choices.push((4, Choice::Boot));
         }
