@@ -59,7 +59,7 @@ pub(crate) enum Request {
     Kill { step: StepNo, fence: u64 },
     /// The results of these steps are on record.
     Forget { upto: StepNo, fence: u64 },
-    /// The run has ended: leave when nothing runs.
+    /// The run has ended: leave when nothing runs and nobody is connected.
     Bye,
 }
 

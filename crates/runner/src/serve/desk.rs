@@ -82,9 +82,10 @@ impl Desk {
     pub(super) fn leaves_at(&self, idle: Duration) -> Option<Instant> {
         let state = self.state();
         match () {
-            () if !state.running.is_empty() => None,
+            // Who is connected may be about to start something; who comes is let in by the thread
+            // that asks this, so nobody can get in between the answer and the leaving.
+            () if !state.running.is_empty() || !state.peers.is_empty() => None,
             () if state.is_over => Some(state.busy_at),
-            () if !state.peers.is_empty() => None,
             // Somebody has started it, and is on the way.
             () if state.peers_so_far == 0 => state.busy_at.checked_add(idle.max(FIRST_WITHIN)),
             () => state.busy_at.checked_add(idle),
@@ -119,6 +120,7 @@ impl Desk {
         let hello = Answer::Hello { version: wire::VERSION, run: self.config.run };
         let mut state = self.state();
         state.tell_one(id, &hello);
+        state.is_over = false;
         for peer in state.peers.iter_mut().filter(|peer| peer.id == id) {
             peer.is_greeted = true;
         }
@@ -134,7 +136,6 @@ impl Desk {
             Request::Bye => {
                 let mut state = self.state();
                 state.is_over = true;
-                state.busy_at = Instant::now();
                 self.changed.ring();
             }
         }
@@ -164,7 +165,6 @@ impl Desk {
                 // It waits for the state before it can end, so it is among the running ones by then.
                 match std::thread::Builder::new().spawn(move || desk.run(&work, &its_stop)) {
                     Ok(_) => {
-                        state.is_over = false;
                         state.running.insert(step, Running { attempt, stop, killers: Vec::new() });
                         Answer::Started { step, attempt }
                     }

@@ -221,6 +221,15 @@ fn a_runner_leaves_when_it_is_told_or_left_alone() {
 }
 
 #[test]
+fn a_run_that_goes_on_at_once_loses_nothing_to_the_goodbye() {
+    let mut bench = Bench::new();
+    for _ in 0..30 {
+        bench.good("shell", json!({"command": "true"}));
+        bench.executor().close(bench.config.run);
+    }
+}
+
+#[test]
 fn a_stuck_or_foreign_listener_is_replaced() {
     let mut bench = Bench::new();
     bench.good("shell", json!({"command": "true"}));
