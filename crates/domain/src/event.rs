@@ -150,7 +150,15 @@ impl Header {
     /// # Errors
     /// When the bytes are not a header of a known version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
-        minicbor::decode(bytes).map_err(DecodeError)
+        let mut decoder = minicbor::Decoder::new(bytes);
+        let header: Self = decoder.decode().map_err(DecodeError)?;
+        if header.version != VERSION {
+            return Err(DecodeError(minicbor::decode::Error::message("the version is not known")));
+        }
+        if decoder.position() != bytes.len() {
+            return Err(DecodeError(minicbor::decode::Error::message("bytes follow the header")));
+        }
+        Ok(header)
     }
 }
 

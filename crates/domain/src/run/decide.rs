@@ -11,7 +11,7 @@ use crate::fact::{Denial, End, Fact, Parking, RunStarted, StepPlanned};
 use crate::gate::{Answer, Question};
 use crate::id::GateId;
 use crate::lease::{Decision, Verdict};
-use crate::step::{Outcome, StepNo};
+use crate::step::{Outcome, StepKind, StepNo};
 use crate::time::Timestamp;
 
 /// What can be asked of a run.
@@ -105,6 +105,9 @@ pub enum Refusal {
     /// The gate is not open.
     #[error("gate {0} is not open: it was answered, or it has expired; `regie gate list` shows what waits")]
     NoSuchGate(GateId),
+    /// A gate is opened once.
+    #[error("gate {0} is open already")]
+    GateExists(GateId),
     /// The answer belongs to another action.
     #[error(
         "gate {0} asks about another action than the one that was shown; look again with `regie gate show`"
@@ -158,16 +161,18 @@ impl RunState {
                 self.intend(step, decision, reserved, snapshot)?
             }
             Command::Deny { step, reason } => {
-                // What may already have happened is completed or declared uncertain, never denied.
-                self.in_phase(step, |phase| {
-                    !matches!(phase, Phase::Intended { .. } | Phase::Uncertain { .. })
-                })?;
+                // What may already have happened is completed or declared uncertain, never denied; what
+                // waits for a gate is denied by its answer.
+                self.in_phase(step, |phase| matches!(phase, Phase::Planned | Phase::Sleeping { .. }))?;
                 Fact::StepDenied { step, reason }
             }
             Command::Complete { step, outcome, spent, artifacts } => {
                 self.in_phase(step, |phase| {
                     matches!(phase, Phase::Intended { .. } | Phase::Uncertain { .. })
                 })?;
+                if self.gates.values().any(|gate| gate.subject == step) {
+                    return Err(Refusal::WrongPhase(step));
+                }
                 Fact::StepCompleted { step, outcome, spent, artifacts }
             }
             Command::DeclareUncertain { step } => {
@@ -189,15 +194,14 @@ impl RunState {
                 Fact::StepReturned { step }
             }
             Command::OpenGate { gate, step, subject, question, decision, expires_at } => {
-                let action = self.step(subject)?.planned.request;
-                self.step(step)?;
+                let action = self.may_ask(gate, step, subject, question)?;
                 Fact::GateOpened { gate, step, subject, question, action, decision, expires_at }
             }
             Command::AnswerGate { gate, action, answer, by } => {
                 return self.answer_gate(now, gate, action, answer, by);
             }
             Command::SetTimer { step, due } => {
-                self.in_phase(step, |phase| matches!(phase, Phase::Planned))?;
+                self.planned_as(step, StepKind::Timer)?;
                 Fact::TimerSet { step, due }
             }
             Command::FireTimer { step } => {
@@ -254,6 +258,28 @@ impl RunState {
         })
     }
 
+    /// The action that a gate would ask about.
+    fn may_ask(
+        &self,
+        gate: GateId,
+        step: StepNo,
+        subject: StepNo,
+        question: Question,
+    ) -> Result<Digest, Refusal> {
+        if self.gates.contains_key(&gate) {
+            return Err(Refusal::GateExists(gate));
+        }
+        if self.gates.values().any(|open| open.subject == subject) {
+            return Err(Refusal::WrongPhase(subject));
+        }
+        self.planned_as(step, StepKind::WaitHuman)?;
+        let asked = self.in_phase(subject, |phase| match question {
+            Question::Approve => matches!(phase, Phase::Planned),
+            Question::WasItDone => matches!(phase, Phase::Uncertain { .. }),
+        })?;
+        if asked.is_executed() { Ok(asked.planned.request) } else { Err(Refusal::WrongPhase(subject)) }
+    }
+
     fn answer_gate(
         &self,
         now: Timestamp,
@@ -301,6 +327,11 @@ impl RunState {
     fn in_phase(&self, step: StepNo, admits: impl FnOnce(&Phase) -> bool) -> Result<&OpenStep, Refusal> {
         let open = self.step(step)?;
         if admits(&open.phase) { Ok(open) } else { Err(Refusal::WrongPhase(step)) }
+    }
+
+    fn planned_as(&self, step: StepNo, kind: StepKind) -> Result<(), Refusal> {
+        let open = self.in_phase(step, |phase| matches!(phase, Phase::Planned))?;
+        if open.planned.kind == kind { Ok(()) } else { Err(Refusal::WrongPhase(step)) }
     }
 
     fn intended(&self, step: StepNo) -> Result<&OpenStep, Refusal> {
