@@ -135,8 +135,8 @@ impl Home {
     }
 
     /// Where the daemon listens.
-    pub(crate) fn socket(&self) -> &Path {
-        &self.socket
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.socket.clone()
     }
 
     /// The directory of the logs.
@@ -212,7 +212,7 @@ mod tests {
         let deep = PathBuf::from("/nowhere").join("x".repeat(120));
         let home = Home::resolve(Some(&deep)).unwrap();
         assert!(!home.socket().starts_with(home.root()));
-        assert!(fits(home.socket()), "{}", home.socket().display());
+        assert!(fits(&home.socket()), "{}", home.socket().display());
         let other = Home::resolve(Some(&deep.join("y"))).unwrap();
         assert_ne!(home.socket(), other.socket());
     }

@@ -47,9 +47,7 @@ pub(crate) fn open<U: UseCases>(
         ready: VecDeque::new(),
         behind: true,
     };
-    Sse::new(stream::unfold(live, |mut live| async move {
-        live.next().await.map(|event| (Ok(event), live))
-    }))
+    Sse::new(stream::unfold(live, |mut live| async move { live.next().await.map(|event| (Ok(event), live)) }))
 }
 
 struct Live<U> {

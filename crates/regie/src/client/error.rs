@@ -33,7 +33,9 @@ pub(crate) enum Error {
     #[error("the daemon answered with status {0} and no reason")]
     Status(u16),
     /// A daemon of another version.
-    #[error("the running daemon is Regie {daemon} with API {daemon_api}, this client speaks API {client_api}")]
+    #[error(
+        "the running daemon is Regie {daemon} with API {daemon_api}, this client speaks API {client_api}"
+    )]
     Version {
         /// Its version.
         daemon: String,
@@ -84,15 +86,12 @@ impl From<Error> for Failure {
                 Self { detail: format!("{}; {said}", failure.detail), ..failure }
                     .hint(format!("the whole log is {}; `regie doctor` looks for causes", log.display()))
             }
-            Error::Spawn(source) => {
-                Self { detail: format!("{}: {source}", failure.detail), ..failure }
-                    .hint("run `regie doctor`, or `regie serve` to see it start")
-            }
+            Error::Spawn(source) => Self { detail: format!("{}: {source}", failure.detail), ..failure }
+                .hint("run `regie doctor`, or `regie serve` to see it start"),
             Error::Unreachable { .. } => failure.hint("`regie serve` starts one in the foreground"),
             Error::Broken(_) => failure.hint("run it again; runs go on where they were"),
-            Error::Unreadable(_) | Error::Status(_) => {
-                failure.hint("client and daemon may be of different builds: end the daemon and run this again")
-            }
+            Error::Unreadable(_) | Error::Status(_) => failure
+                .hint("client and daemon may be of different builds: end the daemon and run this again"),
             Error::Home(_) => failure,
             Error::Client(source) => Self { detail: format!("{}: {source}", failure.detail), ..failure },
         }

@@ -120,7 +120,9 @@ impl Live {
                 let event = serde_json::from_str(data).map_err(Error::Unreadable)?;
                 Ok(Some(Item::Event(Box::new(event))))
             }
-            Some("delta") => serde_json::from_str(data).map(|delta| Some(Item::Delta(delta))).map_err(Error::Unreadable),
+            Some("delta") => {
+                serde_json::from_str(data).map(|delta| Some(Item::Delta(delta))).map_err(Error::Unreadable)
+            }
             // Heartbeats, and what a newer daemon may add.
             _ => Ok(None),
         }

@@ -189,7 +189,7 @@ impl Client {
         // The address is no news and its host is made up.
         let source = source.without_url();
         if source.is_connect() {
-            Error::Unreachable { socket: self.home.socket().to_owned(), source }
+            Error::Unreachable { socket: self.home.socket(), source }
         } else {
             Error::Broken(source)
         }

@@ -11,7 +11,8 @@ pub(super) async fn verify(context: &Context) -> Result<Exit, Failure> {
         screen::put_json(&audit)?;
         return Ok(exit);
     }
-    let size = format!("{} of {}", text::of(audit.events, "event", "events"), text::of(audit.runs, "run", "runs"));
+    let size =
+        format!("{} of {}", text::of(audit.events, "event", "events"), text::of(audit.runs, "run", "runs"));
     let mut shown = if audit.intact {
         format!("{} every link holds  {}\n", style::ok("✓"), style::dim(&size))
     } else {

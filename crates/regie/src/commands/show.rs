@@ -36,7 +36,11 @@ pub(super) async fn list(context: &Context, args: &args::Runs) -> Result<Exit, F
             ]
         })
         .collect();
-    screen::put(&table::table(&["RUN", "STATE", "UPDATED", "TURNS", "COST", "GOAL"], &rows, screen::width()))?;
+    screen::put(&table::table(
+        &["RUN", "STATE", "UPDATED", "TURNS", "COST", "GOAL"],
+        &rows,
+        screen::width(),
+    ))?;
     Ok(Exit::Done)
 }
 

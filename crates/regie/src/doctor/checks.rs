@@ -115,7 +115,9 @@ fn space(home: &Home) -> Check {
     let tenths = free / ((1 << 30) / 10);
     let said = format!("{}.{} GiB free", tenths / 10, tenths % 10);
     match free {
-        0..LEAST_SPACE => Check::new(id, Status::Fail, said).mend("free some space, or set REGIE_HOME to another disk"),
+        0..LEAST_SPACE => {
+            Check::new(id, Status::Fail, said).mend("free some space, or set REGIE_HOME to another disk")
+        }
         LEAST_SPACE..GOOD_SPACE => Check::new(id, Status::Warn, said).mend("free some space soon"),
         _ => Check::new(id, Status::Ok, said),
     }
@@ -142,7 +144,9 @@ async fn daemon(home: &Home) -> Check {
             format!("process {} is Regie {} with API {}", hello.pid, hello.version, hello.api),
         )
         .mend(format!("run `kill {}`: the next command starts the right one", hello.pid)),
-        Err(Error::Unreachable { .. }) => Check::new(id, Status::Info, "not running; it is started on demand"),
+        Err(Error::Unreachable { .. }) => {
+            Check::new(id, Status::Info, "not running; it is started on demand")
+        }
         Err(error) => Check::new(id, Status::Fail, error.to_string())
             .mend(format!("look at {}", home.daemon_log().display())),
     }

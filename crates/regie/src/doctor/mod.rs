@@ -67,7 +67,11 @@ fn shown(checks: &[Check]) -> String {
             Status::Warn => style::waiting("!"),
             Status::Fail => style::failed("✗"),
         };
-        all.push_str(&format!("  {mark} {:<wide$}  {}\n", check.id, style::dim(&text::line(&check.evidence))));
+        all.push_str(&format!(
+            "  {mark} {:<wide$}  {}\n",
+            check.id,
+            style::dim(&text::line(&check.evidence))
+        ));
         if let Some(mend) = &check.mend {
             all.push_str(&format!("    {:<wide$}  {} {}\n", "", style::hint("mend:"), text::line(mend)));
         }

@@ -93,3 +93,83 @@ pub(super) fn changes(diff: &api::Diff) -> String {
     }
     shown
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(status: &str, end: Option<&str>) -> api::Run {
+        api::Run {
+            run: "run_01m8pe3ngtehda9vcp1rc0b0qf".into(),
+            mission: String::new(),
+            goal: "Mend it".into(),
+            repository: "/project".into(),
+            line: "main".into(),
+            branch: String::new(),
+            model: String::new(),
+            status: status.into(),
+            end: end.map(str::to_owned),
+            reason: Some("the cap on turns is reached".into()),
+            code: None,
+            started_at: 1_000,
+            updated_at: 13_500,
+            turns: 3,
+            spent: api::Spent { tokens: 12_345, nanodollars: 43_900_000, unpriced: 0 },
+            gates: vec![],
+            head: String::new(),
+            events: 0,
+        }
+    }
+
+    #[test]
+    fn every_end_has_its_exit_code() {
+        let cases = [
+            ("ended", Some("done"), false, Exit::Done),
+            ("ended", Some("done"), true, Exit::Done),
+            ("ended", Some("partial"), true, Exit::Denied),
+            ("ended", Some("partial"), false, Exit::Failed),
+            ("ended", Some("blocked"), false, Exit::Failed),
+            ("ended", Some("failed"), false, Exit::Failed),
+            ("ended", Some("cancelled"), false, Exit::Failed),
+            ("ended", Some("budget_exhausted"), false, Exit::Budget),
+            ("waiting", None, false, Exit::Waiting),
+            ("parked", None, false, Exit::Failed),
+        ];
+        for (status, end, was_refused, wanted) in cases {
+            assert_eq!(exit(&run(status, end), was_refused), wanted, "{status} {end:?} {was_refused}");
+        }
+    }
+
+    #[test]
+    fn a_result_says_how_why_and_what_it_cost() {
+        let view = View::new(super::super::Depth::Live, 90);
+        let shown = result(&run("ended", Some("budget_exhausted")), &view);
+        insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string(), @r"
+
+          ✗ budget exhausted  3 turns · 12,345 tokens · $0.0439 · 12 s
+            the cap on turns is reached
+        ");
+    }
+
+    #[test]
+    fn a_long_patch_is_bounded() {
+        let patch: String = (0..100).map(|number| format!("+line {number}\n")).collect();
+        let files = vec![api::File {
+            path: "a\x1b[2Jb".into(),
+            status: "added".into(),
+            added: Some(100),
+            removed: Some(0),
+        }];
+        let diff = api::Diff {
+            run: "run_01m8pe3ngtehda9vcp1rc0b0qf".into(),
+            base: String::new(),
+            head: None,
+            files,
+            patch,
+        };
+        let shown = anstream::adapter::strip_str(&changes(&diff)).to_string();
+        assert_eq!(shown.matches("+line").count(), PATCH_LINES);
+        assert!(shown.contains("… 40 more lines: regie diff 1rc0b0qf"), "{shown}");
+        assert!(shown.contains("a\u{fffd}[2Jb"), "{shown}");
+    }
+}

@@ -134,7 +134,11 @@ impl Follow {
                 if restarted && !self.options.json {
                     let hushed = self.view.hush();
                     self.say(&hushed)?;
-                    self.say(&format!("  {} {}\n", style::waiting("↻"), "the daemon was gone and was started again"))?;
+                    self.say(&format!(
+                        "  {} {}\n",
+                        style::waiting("↻"),
+                        "the daemon was gone and was started again"
+                    ))?;
                 }
                 Ok(None)
             }
@@ -155,7 +159,8 @@ impl Follow {
         match event.fact["fact"].as_str().unwrap_or_default() {
             "gate_opened" => self.gate(event.fact["gate"].as_str().unwrap_or_default()).await,
             "gate_answered" => {
-                if matches!(&self.asking, Some(Asking::Gate(gate)) if event.fact["gate"] == gate.gate.as_str()) {
+                if matches!(&self.asking, Some(Asking::Gate(gate)) if event.fact["gate"] == gate.gate.as_str())
+                {
                     self.asking = None;
                 }
                 Ok(None)
@@ -197,7 +202,11 @@ impl Follow {
 
     /// Leaves a gate to be answered later.
     fn waits(&mut self, gate: &api::Gate) -> Result<Exit, Failure> {
-        self.say(&format!("  {} {}\n", style::waiting("waiting"), "the run goes on when the gate is answered"))?;
+        self.say(&format!(
+            "  {} {}\n",
+            style::waiting("waiting"),
+            "the run goes on when the gate is answered"
+        ))?;
         let id = text::line(&gate.gate);
         if gate.question == "was_it_done" {
             screen::hint(&format!("regie gate was-done {id}   (or repeat, or refuse)"))?;
@@ -257,7 +266,9 @@ impl Follow {
         self.say(&format!(
             "\n  {} {} ",
             style::bold("Leave it?"),
-            style::dim("[d = detach, it goes on / s = stop, it can be resumed / c = cancel, final / Enter = stay]")
+            style::dim(
+                "[d = detach, it goes on / s = stop, it can be resumed / c = cancel, final / Enter = stay]"
+            )
         ))?;
         self.keyboard.forget();
         self.asking = Some(Asking::Interrupt);

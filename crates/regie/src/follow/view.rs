@@ -378,3 +378,123 @@ fn set(mark: String, name: &str, said: &str, parts: &[String], width: usize) -> 
     let tail = if tail.is_empty() { tail } else { style::dim(&tail) };
     format!("{}\n", format!("  {mark} {name}{said}{gap}{tail}").trim_end())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The events of a run that mended a test, as a daemon told them.
+    fn recorded() -> Vec<api::Event> {
+        include_str!("../../tests/recorded/mended.jsonl")
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    fn plain(shown: &str) -> String {
+        anstream::adapter::strip_str(shown).to_string()
+    }
+
+    fn folded(depth: Depth) -> (View, String) {
+        let mut view = View::new(depth, 90);
+        let shown: String = recorded().iter().map(|event| view.event(event)).collect();
+        (view, plain(&shown))
+    }
+
+    fn said(step: u64, kind: &str, text: &str) -> api::Delta {
+        api::Delta { run: String::new(), step, kind: kind.into(), text: text.into() }
+    }
+
+    #[test]
+    fn a_run_as_it_happens() {
+        insta::assert_snapshot!(folded(Depth::Live).1);
+    }
+
+    #[test]
+    fn a_run_afterwards() {
+        insta::assert_snapshot!(folded(Depth::Whole).1);
+    }
+
+    #[test]
+    fn the_merge_is_known_with_its_trailers() {
+        let (view, _) = folded(Depth::Live);
+        assert_eq!(view.merge().line, "main");
+        assert_eq!(view.merge().subject, "Merge: Make the failing test pass");
+        assert_eq!(view.merge().commit.as_deref().map(str::len), Some(40));
+        assert_eq!(view.merge().trailers.first().map(|(name, _)| name.as_str()), Some("Regie-Run"));
+    }
+
+    #[test]
+    fn words_that_were_seen_are_not_repeated() {
+        let mut view = View::new(Depth::Live, 90);
+        let mut shown = String::new();
+        for event in recorded() {
+            if event.fact["fact"] == "step_completed" && event.fact["step"] == 1 {
+                shown.push_str(&view.delta(&said(1, "text", "I will run ")));
+                shown.push_str(&view.delta(&said(1, "text", "the tests first.")));
+                shown.push_str(&view.event(&event));
+                // Late pieces of a step that is over.
+                shown.push_str(&view.delta(&said(1, "text", "again")));
+                break;
+            }
+            shown.push_str(&view.event(&event));
+        }
+        insta::assert_snapshot!(plain(&shown), @r"
+
+          I will run the tests first.
+          · turn 1     940 tokens · 0.9 s · $0.0044
+        ");
+    }
+
+    #[test]
+    fn lost_words_are_taken_from_the_record() {
+        let mut view = View::new(Depth::Live, 90);
+        let mut shown = view.delta(&said(1, "text", "I will "));
+        shown.push_str(&view.delta(&said(0, "lagged", "3")));
+        for event in recorded().iter().take_while(|event| event.fact["step"] != 2) {
+            shown.push_str(&view.event(event));
+        }
+        assert!(
+            plain(&shown).contains("then I read the code") || plain(&shown).contains("Then I read the code")
+        );
+    }
+
+    #[test]
+    fn what_is_going_on_fits_on_a_line() {
+        let mut view = View::new(Depth::Live, 90);
+        for event in recorded().iter().take(7) {
+            view.event(event);
+        }
+        let since = recorded()[6].at;
+        assert_eq!(
+            view.status(since + 3_200).as_deref(),
+            Some("shell node --test · 3.2 s · turn 1 · 940 tokens · $0.0044")
+        );
+        view.delta(&said(3, "text", "In the middle of "));
+        assert_eq!(view.status(since), None);
+    }
+
+    #[test]
+    fn an_unknown_event_is_no_panic() {
+        let mut view = View::new(Depth::Live, 90);
+        let event = api::Event {
+            position: 1,
+            run: String::new(),
+            seq: 1,
+            at: 0,
+            source: String::new(),
+            fact: serde_json::json!(["not", "a", "fact"]),
+            content: serde_json::json!(7),
+            hash: String::new(),
+            line: Some(api::Line {
+                step: None,
+                kind: "\x1b[2J".into(),
+                mark: String::new(),
+                title: String::new(),
+                detail: Some("\x1b]0;title\x07".into()),
+            }),
+        };
+        let shown = plain(&view.event(&event));
+        assert!(!shown.contains('\x1b') && !shown.contains('\x07'), "{shown:?}");
+    }
+}

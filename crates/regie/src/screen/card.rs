@@ -32,7 +32,10 @@ pub(crate) fn gate(gate: &api::Gate) -> String {
     if gate.checks.is_empty() && !gate.files.is_empty() {
         row("checks", &style::waiting("nothing was checked"));
     }
-    row("tool", &format!("{} · {} · {} risk", text::line(&gate.tool), words(&gate.effect), words(&gate.risk)));
+    row(
+        "tool",
+        &format!("{} · {} · {} risk", text::line(&gate.tool), words(&gate.effect), words(&gate.risk)),
+    );
     if let Some(reason) = &gate.reason {
         row("rule", &text::short(&text::line(reason), 100));
     }
@@ -62,11 +65,97 @@ fn request(request: &serde_json::Value) -> String {
         clean.lines().take(REQUEST_LINES).map(|line| format!("    {} {line}\n", style::dim("│"))).collect();
     let left = clean.lines().count().saturating_sub(REQUEST_LINES);
     if left > 0 {
-        card.push_str(&format!("    {}\n", style::dim(&format!("│ … {left} more lines: regie gate show --json"))));
+        card.push_str(&format!(
+            "    {}\n",
+            style::dim(&format!("│ … {left} more lines: regie gate show --json"))
+        ));
     }
     card
 }
 
 fn words(name: &str) -> String {
     text::line(&name.replace('_', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(question: &str) -> api::Gate {
+        api::Gate {
+            gate: "gate_01m8pe02pte358ay9mkgbvfhm2".into(),
+            run: "run_01m8pe3ngtehda9vcp1rc0b0qf".into(),
+            goal: "Make the failing test pass".into(),
+            step: 12,
+            question: question.into(),
+            title: "merge this proposal into main?".into(),
+            reason: Some("a merge needs the owner's approval".into()),
+            effect: "idempotent_write".into(),
+            risk: "external".into(),
+            tool: "merge".into(),
+            request: serde_json::json!({ "to": "x\u{1b}[2J" }),
+            action: "db99faff02013ff30aca9b864467b20658b2fb2123ffaa4d84d8e401781a1dfc".into(),
+            files: vec![],
+            checks: vec![],
+            opened_at: 0,
+            expires_at: 0,
+            answer: None,
+            by: None,
+        }
+    }
+
+    fn shown(asked: &api::Gate) -> String {
+        anstream::adapter::strip_str(&gate(asked)).to_string()
+    }
+
+    #[test]
+    fn a_proposal_shows_its_files_and_checks() {
+        let file = |path: &str, added, removed| api::File {
+            path: path.into(),
+            status: if removed == Some(0) { "added".into() } else { "modified".into() },
+            added,
+            removed,
+        };
+        let files = vec![
+            file("src/sum.js", Some(1), Some(1)),
+            file("a.png", None, None),
+            file("new", Some(3), Some(0)),
+        ];
+        let proposal = api::Gate { files, checks: vec!["node --test".into()], ..asked("approve") };
+        insta::assert_snapshot!(shown(&proposal), @r"
+          ? Merge this proposal into main?
+            goal     Make the failing test pass
+            files    src/sum.js  +1 −1
+                     a.png       binary
+                     new         +3 −0  added
+            checks   node --test
+            tool     merge · idempotent write · external risk
+            rule     a merge needs the owner's approval
+            action   db99faff0201
+            gate     gate_01m8pe02pte358ay9mkgbvfhm2
+        ");
+    }
+
+    #[test]
+    fn a_proposal_that_was_not_checked_says_so() {
+        let file =
+            api::File { path: "a".into(), status: "modified".into(), added: Some(1), removed: Some(1) };
+        assert!(shown(&api::Gate { files: vec![file], ..asked("approve") }).contains("nothing was checked"));
+    }
+
+    #[test]
+    fn an_uncertain_step_shows_its_exact_request() {
+        insta::assert_snapshot!(shown(&asked("was_it_done")), @r#"
+          ? Merge this proposal into main?
+            why      a crash left it open whether this happened
+            goal     Make the failing test pass
+            tool     merge · idempotent write · external risk
+            rule     a merge needs the owner's approval
+            action   db99faff0201
+            gate     gate_01m8pe02pte358ay9mkgbvfhm2
+            │ {
+            │   "to": "x\u001b[2J"
+            │ }
+        "#);
+    }
 }

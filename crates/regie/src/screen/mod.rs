@@ -65,6 +65,7 @@ pub(crate) fn is_read() -> bool {
 /// Columns of text.
 pub(crate) fn width() -> usize {
     let found = [rustix::termios::tcgetwinsize(io::stderr()), rustix::termios::tcgetwinsize(io::stdout())];
-    let columns = found.into_iter().flatten().map(|size| usize::from(size.ws_col)).find(|columns| *columns > 0);
+    let columns =
+        found.into_iter().flatten().map(|size| usize::from(size.ws_col)).find(|columns| *columns > 0);
     columns.unwrap_or(MAX_WIDTH).clamp(40, MAX_WIDTH)
 }

@@ -13,11 +13,9 @@ pub(crate) fn files(files: &[api::File], most: usize) -> Vec<String> {
         .into_iter()
         .map(|(path, file)| {
             let lines = match (file.added, file.removed) {
-                (Some(added), Some(removed)) => format!(
-                    "{} {}",
-                    style::ok(&format!("+{added}")),
-                    style::failed(&format!("−{removed}"))
-                ),
+                (Some(added), Some(removed)) => {
+                    format!("{} {}", style::ok(&format!("+{added}")), style::failed(&format!("−{removed}")))
+                }
                 _ => style::dim("binary"),
             };
             let status = match file.status.as_str() {

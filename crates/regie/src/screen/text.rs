@@ -84,7 +84,7 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -125,16 +125,19 @@ pub(crate) fn ago(millis: u64) -> String {
 pub(crate) fn bound(millis: u64) -> String {
     let seconds = millis / 1_000;
     let parts = [(seconds / 3_600, "h"), (seconds / 60 % 60, "min"), (seconds % 60, "s")];
-    let shown: Vec<String> =
-        parts.iter().filter(|(number, _)| *number > 0).map(|(number, unit)| format!("{number} {unit}")).collect();
+    let shown: Vec<String> = parts
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, unit)| format!("{number} {unit}"))
+        .collect();
     if shown.is_empty() { "0 s".into() } else { shown.join(" ") }
 }
 
 /// What was used: `12,345 tokens · $0.0123`.
 pub(crate) fn spent(spent: &control::api::Spent) -> String {
     let mut text = of(spent.tokens, "token", "tokens");
-    let unknown = (spent.unpriced > 0)
-        .then(|| format!("{} of unknown price", of(spent.unpriced, "call", "calls")));
+    let unknown =
+        (spent.unpriced > 0).then(|| format!("{} of unknown price", of(spent.unpriced, "call", "calls")));
     let money = (spent.nanodollars > 0 || unknown.is_none()).then(|| dollars(spent.nanodollars));
     for part in [money, unknown].into_iter().flatten() {
         text.push_str(" · ");

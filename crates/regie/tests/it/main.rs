@@ -1,0 +1,8 @@
+//! The command line as its users meet it: the real binary, the real daemon, a scripted model.
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that cannot go on has failed")]
+
+mod crash;
+mod mission;
+mod reference;
+mod refusals;
+mod world;
