@@ -173,6 +173,12 @@ impl World {
         self.processes.last()?.machine.as_ref().map(Machine::state)
     }
 
+    /// Whether the present daemon is about to roll the workspace back, or doing it.
+    pub fn is_rolling_back(&self) -> bool {
+        let chores = self.processes.last().map(|process| &process.chores);
+        chores.is_some_and(|chores| chores.iter().any(|(.., chore)| matches!(chore, Chore::Restore(..))))
+    }
+
     /// How often something happened that is no fact, as `probe done`.
     pub fn times(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or(0)
