@@ -18,6 +18,7 @@
 //! | `executor` | how effects come about, stage by stage |
 //! | `check` | what must hold |
 //! | `world` | daemons around a journal |
+//! | `owner` | what the owner says |
 //! | `schedule` | what happens next |
 
 mod authority;
@@ -26,6 +27,7 @@ mod dice;
 mod executor;
 mod journal;
 mod outside;
+mod owner;
 mod program;
 mod reference;
 mod schedule;

@@ -1,9 +1,7 @@
 //! Schedules: at every turn the seed picks what happens next.
 
-use domain::Digest;
-use domain::gate::{Answer, Question};
-use domain::run::{Refusal, Status};
-use kernel::machine::{Input, Order};
+use domain::run::Status;
+use kernel::machine::Input;
 
 use super::check::{Check, hold};
 use super::dice::Dice;
@@ -13,7 +11,6 @@ use super::world::{Owner, World};
 
 /// How many turns a run may take to end once nothing goes wrong any more.
 const PATIENCE: usize = 4_000;
-const OWNER: &str = "human:owner";
 
 /// What may still go wrong, and how often. All zero: nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -465,31 +462,6 @@ impl World {
         self.policy.revoked |= revoked;
     }
 
-    /// The owner cancels the run.
-    ///
-    /// # Errors
-    /// An invariant that does not hold.
-    pub fn cancel(&mut self) -> Result<Result<(), Refusal>, String> {
-        self.count("cancellation");
-        self.order(Order::Cancel { by: OWNER.into() })
-    }
-
-    /// The owner stops the run.
-    ///
-    /// # Errors
-    /// An invariant that does not hold.
-    pub fn stop(&mut self) -> Result<Result<(), Refusal>, String> {
-        self.order(Order::Stop { by: OWNER.into() })
-    }
-
-    /// The owner resumes the run.
-    ///
-    /// # Errors
-    /// An invariant that does not hold.
-    pub fn resume(&mut self) -> Result<Result<(), Refusal>, String> {
-        self.order(Order::Resume { by: OWNER.into() })
-    }
-
     /// The daemon's executor refuses what it was about to start; false when there is no such task.
     ///
     /// # Errors
@@ -546,61 +518,6 @@ impl World {
             let due = process.machine.as_ref().and_then(|machine| machine.wake_at());
             if due.is_some_and(|due| due <= now) && !process.paused {
                 self.feed(p, Input::Tick)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn answer(&mut self) -> Check {
-        let gates = &self.checker.state.gates;
-        let Some((gate, open)) = gates.iter().nth(self.dice.index(gates.len())) else { return Ok(()) };
-        let says = match self.owner {
-            Owner::Says(answer) if open.question == Question::WasItDone => Some(answer),
-            Owner::Says(_) => Some(Answer::Approved),
-            Owner::Moody | Owner::Away => None,
-        };
-        let moods = match (open.question, self.dice.below(4)) {
-            (Question::Approve, 0) => Answer::Refused,
-            (Question::Approve, _) => Answer::Approved,
-            (Question::WasItDone, 0) => Answer::Refused,
-            (Question::WasItDone, 1) => Answer::WasDone,
-            (Question::WasItDone, _) => Answer::Repeat,
-        };
-        let (gate, action, answer) = (*gate, Some(open.action), says.unwrap_or(moods));
-        let by = OWNER.into();
-        self.order(Order::Answer { gate, action, answer, by }).map(drop)
-    }
-
-    /// Another action's hash, the answer to another question, or one that comes twice.
-    fn answer_oddly(&mut self) -> Check {
-        let gates = &self.checker.state.gates;
-        let Some((gate, open)) = gates.iter().nth(self.dice.index(gates.len())) else { return Ok(()) };
-        let (gate, action, question) = (*gate, open.action, open.question);
-        let by = || OWNER.to_owned();
-        match self.dice.below(4) {
-            0 => {
-                let answer = if question == Question::Approve { Answer::Approved } else { Answer::Repeat };
-                let action = Some(Digest::of(b"another action"));
-                let said = self.order(Order::Answer { gate, action, answer, by: by() })?;
-                hold!(said.is_err(), "{gate} takes an answer to another action");
-            }
-            1 => {
-                let answer = if question == Question::Approve { Answer::Repeat } else { Answer::Approved };
-                let said = self.order(Order::Answer { gate, action: Some(action), answer, by: by() })?;
-                hold!(said.is_err(), "{gate} takes an answer to another question");
-            }
-            2 => {
-                let answer = Answer::Refused;
-                let first = self.order(Order::Answer { gate, action: None, answer, by: by() })?;
-                let again = self.order(Order::Answer { gate, action: None, answer, by: by() })?;
-                hold!(first.is_err() || again.is_err(), "{gate} takes two answers");
-            }
-            _ => {
-                // Too late.
-                self.now = self.now.plus(super::authority::PATIENCE);
-                let answer = Answer::Refused;
-                let said = self.order(Order::Answer { gate, action: None, answer, by: by() })?;
-                hold!(said.is_err(), "{gate} takes an answer after its time");
             }
         }
         Ok(())
