@@ -41,7 +41,9 @@ pub(super) async fn resume(context: &Context, args: &args::Resume) -> Result<Exi
     if !context.json {
         screen::say(&format!("\n  resumed: {}\n\n", text::line(&run.goal)))?;
     }
-    follow::follow(&client, &run.run, position, Options { json: context.json, vendor }).await
+    let id = run.run.clone();
+    let options = Options { json: context.json, vendor, so_far: Some(run) };
+    follow::follow(&client, &id, position, options).await
 }
 
 fn told(context: &Context, run: &api::Run, what: &str) -> Result<(), Failure> {

@@ -58,7 +58,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     } else {
         screen::say(&header(&wanted, &started))?;
     }
-    let options = Options { json: context.json, vendor };
+    let options = Options { json: context.json, vendor, so_far: None };
     follow::follow(&client, &started.run, started.position, options).await
 }
 

@@ -3,6 +3,7 @@
 mod ask;
 mod ending;
 mod prose;
+mod questions;
 mod view;
 
 pub(crate) use ending::{exit as exit_of, result};
@@ -15,10 +16,10 @@ use control::api;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::ask::{Keyboard, Reply};
+use self::ask::Keyboard;
 use crate::client::{Client, Item};
 use crate::failure::{Exit, Failure};
-use crate::screen::{self, card, clock, style, text};
+use crate::screen::{self, clock, style, text};
 
 /// How often the line that says what is going on is drawn.
 const FRAME: Duration = Duration::from_millis(100);
@@ -31,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) json: bool,
     /// What the daemon is handed when it has lost it to a restart.
     pub(crate) vendor: api::Vendor,
+    /// Where the run stood before, when it is not followed from its beginning.
+    pub(crate) so_far: Option<api::Run>,
 }
 
 /// Follows a run from `after` on until it ends, rests, or waits for someone who is not here.
@@ -79,6 +82,8 @@ struct Follow {
     view: View,
     keyboard: Keyboard,
     asking: Option<Asking>,
+    /// What happened while a question waits for its answer: shown after it.
+    held: String,
     can_ask: bool,
     /// Whether there is a terminal to draw what is going on.
     draws: bool,
@@ -98,12 +103,17 @@ impl Follow {
         let listen = |kind| {
             signal(kind).map_err(|error| Failure::new(format!("signals cannot be listened to: {error}")))
         };
+        let mut view = View::new(Depth::Live, screen::width());
+        if let Some(before) = &options.so_far {
+            view.go_on_from(before.turns, before.spent);
+        }
         Ok(Self {
             client,
             run,
-            view: View::new(Depth::Live, screen::width()),
+            view,
             keyboard: Keyboard::default(),
             asking: None,
+            held: String::new(),
             can_ask: screen::can_ask() && !options.json,
             draws: io::stderr().is_terminal() && !options.json,
             options,
@@ -123,7 +133,7 @@ impl Follow {
             Item::Delta(delta) => {
                 if self.options.json {
                     screen::put_json(&tagged("delta", &delta))?;
-                } else if self.asking.is_none() {
+                } else {
                     let shown = self.view.delta(&delta);
                     self.say(&shown)?;
                 }
@@ -171,132 +181,8 @@ impl Follow {
         }
     }
 
-    async fn gate(&mut self, gate: &str) -> Result<Option<Exit>, Failure> {
-        let gate = self.client.gate_fetch(gate).await?;
-        if gate.answer.is_some() {
-            return Ok(None);
-        }
-        if self.options.json {
-            screen::put_json(&tagged("gate", &gate))?;
-            return Ok(Some(Exit::Waiting));
-        }
-        if !gate.files.is_empty() {
-            self.changes().await?;
-        }
-        self.say(&format!("\n{}\n", card::gate(&gate)))?;
-        if !self.can_ask {
-            return self.waits(&gate).map(Some);
-        }
-        self.ask(gate)?;
-        Ok(None)
-    }
-
-    fn ask(&mut self, gate: api::Gate) -> Result<(), Failure> {
-        let title = card::title(&gate);
-        let title = title.trim_end_matches('?');
-        self.say(&format!("  {}? {} ", style::bold(title), style::dim(ask::choices(&gate.question))))?;
-        self.keyboard.forget();
-        self.asking = Some(Asking::Gate(Box::new(gate)));
-        Ok(())
-    }
-
-    /// Leaves a gate to be answered later.
-    fn waits(&mut self, gate: &api::Gate) -> Result<Exit, Failure> {
-        self.say(&format!(
-            "  {} {}\n",
-            style::waiting("waiting"),
-            "the run goes on when the gate is answered"
-        ))?;
-        let id = text::line(&gate.gate);
-        if gate.question == "was_it_done" {
-            screen::hint(&format!("regie gate was-done {id}   (or repeat, or refuse)"))?;
-        } else {
-            screen::hint(&format!("regie gate approve {id}   (or refuse)"))?;
-        }
-        Ok(Exit::Waiting)
-    }
-
-    async fn answered(&mut self, line: Option<String>) -> Result<Option<Exit>, Failure> {
-        match self.asking.take() {
-            None => Ok(None),
-            Some(Asking::Interrupt) => self.interrupt_answered(line.as_deref()).await,
-            Some(Asking::Gate(gate)) => match ask::reply(&gate.question, line.as_deref()) {
-                Reply::Answer(answer) => {
-                    let wanted = api::AnswerGate {
-                        answer: answer.into(),
-                        action: gate.action.clone(),
-                        vendor: self.options.vendor.clone(),
-                    };
-                    // Someone else may have been faster: the event says what was answered.
-                    if let Err(error) = self.client.gate_answer(&gate.gate, &wanted).await {
-                        let failure = Failure::from(error);
-                        self.say(&format!("  {} {}\n", style::failed("✗"), failure.detail))?;
-                        return self.gate(&gate.gate).await;
-                    }
-                    Ok(None)
-                }
-                Reply::Diff => {
-                    self.showed_changes = false;
-                    self.changes().await?;
-                    self.say("\n")?;
-                    self.ask(*gate)?;
-                    Ok(None)
-                }
-                Reply::Later => {
-                    if line.is_none() {
-                        self.say("\n")?;
-                    }
-                    self.waits(&gate).map(Some)
-                }
-                Reply::Again => {
-                    self.ask(*gate)?;
-                    Ok(None)
-                }
-            },
-        }
-    }
-
-    async fn interrupted(&mut self) -> Result<Option<Exit>, Failure> {
-        // A second one does not wait for an answer.
-        if !self.can_ask || self.ending || matches!(self.asking, Some(Asking::Interrupt)) {
-            return self.detach().map(Some);
-        }
-        let hushed = self.view.hush();
-        self.say(&hushed)?;
-        self.say(&format!(
-            "\n  {} {} ",
-            style::bold("Leave it?"),
-            style::dim(
-                "[d = detach, it goes on / s = stop, it can be resumed / c = cancel, final / Enter = stay]"
-            )
-        ))?;
-        self.keyboard.forget();
-        self.asking = Some(Asking::Interrupt);
-        Ok(None)
-    }
-
-    async fn interrupt_answered(&mut self, line: Option<&str>) -> Result<Option<Exit>, Failure> {
-        match line {
-            None | Some("d" | "detach") => return self.detach().map(Some),
-            Some("s" | "stop") => {
-                self.ending = true;
-                self.client.run_stop(&self.run).await?;
-            }
-            Some("c" | "cancel") => {
-                self.ending = true;
-                self.client.run_cancel(&self.run).await?;
-            }
-            _ => {}
-        }
-        // A gate may have been asked for before: it is asked for again.
-        let run = self.client.run_fetch(&self.run).await?;
-        match run.gates.first() {
-            Some(gate) if !self.ending => self.gate(gate).await,
-            _ => Ok(None),
-        }
-    }
-
     fn detach(&mut self) -> Result<Exit, Failure> {
+        self.unask()?;
         self.wipe()?;
         let hushed = self.view.hush();
         self.say(&hushed)?;
@@ -313,6 +199,7 @@ impl Follow {
         if run.status != "parked" {
             return Ok(None);
         }
+        self.unask()?;
         let has_key = self.options.vendor.api_key.is_some() || self.options.vendor.auth_token.is_some();
         if run.code.as_deref() == Some("model.key_missing") && self.keyless && has_key {
             self.keyless = false;
@@ -332,6 +219,7 @@ impl Follow {
 
     async fn ended(&mut self) -> Result<Exit, Failure> {
         let run = self.client.run_fetch(&self.run).await?;
+        self.unask()?;
         if self.options.json {
             screen::put_json(&tagged("result", &run))?;
         } else {
@@ -355,8 +243,25 @@ impl Follow {
         }
     }
 
+    /// Takes a question back that nobody has to answer any more.
+    fn unask(&mut self) -> Result<(), Failure> {
+        if self.asking.take().is_some() {
+            self.say("\n")?;
+        }
+        self.show_held()
+    }
+
+    fn show_held(&mut self) -> Result<(), Failure> {
+        let held = std::mem::take(&mut self.held);
+        self.say(&held)
+    }
+
     fn say(&mut self, shown: &str) -> Result<(), Failure> {
         if shown.is_empty() {
+            return Ok(());
+        }
+        if self.asking.is_some() {
+            self.held.push_str(shown);
             return Ok(());
         }
         self.wipe()?;

@@ -36,7 +36,6 @@ pub(crate) struct Merge {
 #[derive(Debug)]
 struct Running {
     title: String,
-    is_model: bool,
     is_merge: bool,
     since: Option<u64>,
 }
@@ -77,6 +76,12 @@ impl View {
             refused: false,
             last_words: None,
         }
+    }
+
+    /// Counts on from where a run stood before the first event that is shown.
+    pub(crate) fn go_on_from(&mut self, turns: u64, spent: api::Spent) {
+        self.turns = turns;
+        self.spent = spent;
     }
 
     /// The merge that the events tell of.
@@ -180,9 +185,6 @@ impl View {
             "step_intended" => {
                 if let Some(running) = self.running.get_mut(&step) {
                     running.since = Some(event.at);
-                    if running.is_model {
-                        self.turns = self.turns.saturating_add(1);
-                    }
                 }
             }
             "step_completed" => {
@@ -193,10 +195,7 @@ impl View {
                 }
             }
             // It is asked again under the same number.
-            "model_call_lost" => {
-                self.charge(&fact["spent"]);
-                self.turns = self.turns.saturating_sub(1);
-            }
+            "model_call_lost" => self.charge(&fact["spent"]),
             "step_denied" => {
                 self.running.remove(&step);
             }
@@ -227,7 +226,10 @@ impl View {
             (_, Some(said)) => format!("{tool} {said}"),
             (_, None) => tool,
         };
-        self.running.insert(step, Running { title, is_model: kind == "model_call", is_merge, since: None });
+        if kind == "model_call" {
+            self.turns = self.turns.saturating_add(1);
+        }
+        self.running.insert(step, Running { title, is_merge, since: None });
     }
 
     fn propose(&mut self, request: &Value) {
