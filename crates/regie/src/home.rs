@@ -64,7 +64,7 @@ impl Home {
     /// # Errors
     /// [`Error::Nowhere`] and [`Error::Path`].
     pub(crate) fn resolve(asked: Option<&Path>) -> Result<Self, Error> {
-        let root = match asked {
+        let root = match asked.filter(|path| !path.as_os_str().is_empty()) {
             Some(path) => path.to_owned(),
             None => default_root().ok_or(Error::Nowhere)?,
         };
@@ -90,6 +90,14 @@ impl Home {
             Some(parent) => make(parent),
             None => Ok(()),
         }
+    }
+
+    /// Whether the directory, where it is there, is this user's alone.
+    ///
+    /// # Errors
+    /// [`Error::Shared`].
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.root.exists() { owned(&self.root) } else { Ok(()) }
     }
 
     /// Whether the socket lies where only this user can have put it; to be asked before a secret is

@@ -91,6 +91,10 @@ fn user() -> Check {
 fn place(home: &Home) -> Check {
     let id = "home";
     let root = home.root().display();
+    if home.check().is_err() {
+        return Check::new(id, Status::Fail, format!("{root} is not this user's alone"))
+            .mend(format!("run `chmod 700 {root}`, or set REGIE_HOME to another place"));
+    }
     if home.root().exists() {
         return match access(home.root(), Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
             Ok(()) => Check::new(id, Status::Ok, format!("{root}")),
@@ -135,6 +139,11 @@ async fn daemon(home: &Home) -> Check {
         Err(error) => return Check::new(id, Status::Fail, error.to_string()),
     };
     match hello {
+        Ok(hello) if hello.version != env!("CARGO_PKG_VERSION") && hello.api == control::api::VERSION => {
+            let found = format!("process {} is Regie {}, this is another", hello.pid, hello.version);
+            Check::new(id, Status::Warn, found)
+                .mend(format!("run `kill {}`: the next command starts this one, and runs go on", hello.pid))
+        }
         Ok(hello) if hello.api == control::api::VERSION => {
             Check::new(id, Status::Ok, format!("Regie {} runs as process {}", hello.version, hello.pid))
         }

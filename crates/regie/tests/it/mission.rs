@@ -107,3 +107,66 @@ fn a_reader_who_leaves_is_no_failure() {
     let said = Said::of(child.wait_with_output().unwrap());
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
 }
+
+/// A world with a run that waits at the gate of its merge, and the gate.
+fn waiting() -> (World, String) {
+    let world = World::new(MEND);
+    assert_eq!(world.ask(&RUN).code, Some(3));
+    let gates = world.ask(&["gate", "list", "--json"]).json();
+    let gate = gates[0]["gate"].as_str().unwrap().to_owned();
+    (world, gate)
+}
+
+#[test]
+fn a_refused_merge_is_not_merged() {
+    let (world, gate) = waiting();
+    let before = world.git(&["rev-parse", "main"]).stdout;
+    let end = gate.split_at(gate.len() - 8).1;
+    let refused = world.ask(&["gate", "refuse", end]);
+    assert_eq!(refused.code, Some(0), "{refused:?}");
+    let log = world.ask(&["log", "--follow", "--json"]);
+    assert_eq!(log.lines().last().unwrap()["fact"]["end"], "partial", "{log:?}");
+    assert_eq!(world.git(&["rev-parse", "main"]).stdout, before);
+    let show = world.ask(&["gate", "show", &gate]);
+    assert!(show.out.contains("human:owner"), "{show:?}");
+    assert!(world.ask(&["show"]).out.contains("partial"));
+}
+
+#[test]
+fn a_cancelled_run_is_over() {
+    let (world, _) = waiting();
+    let cancelled = world.ask(&["cancel", "last", "--json"]);
+    assert_eq!((cancelled.code, cancelled.json()["did"].as_str()), (Some(0), Some("cancelled")));
+    let log = world.ask(&["log", "--follow", "--json"]);
+    assert_eq!(log.lines().last().unwrap()["fact"]["end"], "cancelled", "{log:?}");
+    assert_eq!(world.ask(&["gate", "list", "--json"]).out, "[]\n");
+    let resumed = world.ask(&["resume"]);
+    assert_eq!(resumed.code, Some(1), "{resumed:?}");
+    assert!(resumed.err.starts_with("error: "), "{resumed:?}");
+    assert_eq!(world.ask(&["runs", "--open", "--json"]).out, "[]\n");
+}
+
+#[test]
+fn an_interrupt_without_a_terminal_detaches() {
+    let world = World::new(&MEND.replacen("[[turn]]\n", "[[turn]]\ndelay_ms = 3000\n", 1));
+    let mut child = world
+        .regie(&with(&["--yes", "--json"]))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    // The first event shows that it is followed; before it is the line of the start.
+    for _ in 0..2 {
+        let mut byte = [0];
+        while byte != *b"\n" {
+            out.read_exact(&mut byte).unwrap();
+        }
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let said = Said::of(child.wait_with_output().unwrap());
+    assert_eq!(said.code, Some(130), "{said:?}");
+    let log = world.ask(&["log", "--follow", "--json"]);
+    assert_eq!(log.lines().last().unwrap()["fact"]["end"], "done", "the run goes on without its client");
+}
