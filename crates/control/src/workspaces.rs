@@ -1,19 +1,27 @@
 //! The kernel's workspace port over the store.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::{RunId, StepNo};
 use kernel::machine::Input;
 use kernel::port::{Inbox, Journal, Refused, Workspaces};
 use store::{TreeId, Treeish as _};
+use tokio::sync::mpsc;
 
 use crate::layout::Layout;
 use crate::runs::Charter;
 use crate::view;
 
-/// Snapshots and roll-backs in the git dir of the run's project.
-#[derive(Clone)]
+/// Snapshots and roll-backs in the git dirs of the runs' projects, one after another for each run.
 pub struct StoreWorkspaces {
+    trees: Arc<Trees>,
+    lanes: Mutex<HashMap<RunId, mpsc::UnboundedSender<Job>>>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct Trees {
     layout: Layout,
     journal: Arc<dyn Journal>,
 }
@@ -21,9 +29,29 @@ pub struct StoreWorkspaces {
 impl StoreWorkspaces {
     /// The workspaces of an installation.
     pub fn new(layout: Layout, journal: Arc<dyn Journal>) -> Self {
-        Self { layout, journal }
+        Self { trees: Arc::new(Trees { layout, journal }), lanes: Mutex::default() }
     }
 
+    /// Queues a job of a run: a roll-back that an earlier machine asked for must not come after what
+    /// the next one has begun.
+    fn queue(&self, run: RunId, job: Job) {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lane = lanes.entry(run).or_insert_with(|| {
+            let (sender, mut jobs) = mpsc::unbounded_channel::<Job>();
+            tokio::spawn(async move {
+                while let Some(job) = jobs.recv().await {
+                    if tokio::task::spawn_blocking(job).await.is_err() {
+                        tracing::error!(%run, "a snapshot or roll-back failed without a word");
+                    }
+                }
+            });
+            sender
+        });
+        let _ = lane.send(job);
+    }
+}
+
+impl Trees {
     fn open(&self, run: RunId) -> Result<store::Workspace, String> {
         let charter = Charter::read(&*self.journal, run).map_err(|error| view::with_causes(&error))?;
         let tree = store::Tree::open_or_create(&self.layout.tree(charter.mission.project));
@@ -44,17 +72,24 @@ impl StoreWorkspaces {
 
 impl Workspaces for StoreWorkspaces {
     fn snapshot(&self, run: RunId, inbox: Arc<dyn Inbox>) {
-        let this = self.clone();
-        tokio::task::spawn_blocking(move || {
-            inbox.send(this.snapshot_now(run).map_or_else(failed, Input::Snapshotted));
-        });
+        let trees = Arc::clone(&self.trees);
+        self.queue(
+            run,
+            Box::new(move || {
+                inbox.send(trees.snapshot_now(run).map_or_else(failed, Input::Snapshotted));
+            }),
+        );
     }
 
     fn restore(&self, run: RunId, step: StepNo, snapshot: &str, inbox: Arc<dyn Inbox>) {
-        let (this, snapshot) = (self.clone(), snapshot.to_owned());
-        tokio::task::spawn_blocking(move || {
-            inbox.send(this.restore_now(run, &snapshot).map_or_else(failed, |()| Input::Restored(step)));
-        });
+        let (trees, snapshot) = (Arc::clone(&self.trees), snapshot.to_owned());
+        self.queue(
+            run,
+            Box::new(move || {
+                let restored = trees.restore_now(run, &snapshot);
+                inbox.send(restored.map_or_else(failed, |()| Input::Restored(step)));
+            }),
+        );
     }
 }
 

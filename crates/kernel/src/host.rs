@@ -91,9 +91,8 @@ pub enum Rest {
 }
 
 pub(crate) enum Message {
-    Input(Input),
-    /// An append of the machine of this generation.
-    Appended(u64, Input),
+    /// For the machine of this generation; a later one must not hear it.
+    Input(u64, Input),
     Order(Order, oneshot::Sender<Result<(), Error>>),
 }
 
@@ -101,9 +100,16 @@ pub(crate) enum Message {
 #[derive(Clone)]
 pub(crate) struct Mailbox(mpsc::UnboundedSender<Message>);
 
-impl Inbox for Mailbox {
+/// Where the answers to one machine go. What was asked by a machine that is gone is not answered to
+/// the one that was loaded in its place: it asks for itself.
+pub(crate) struct Answers {
+    mailbox: Mailbox,
+    generation: u64,
+}
+
+impl Inbox for Answers {
     fn send(&self, input: Input) {
-        let _ = self.0.send(Message::Input(input));
+        let _ = self.mailbox.0.send(Message::Input(self.generation, input));
     }
 }
 

@@ -425,11 +425,10 @@ impl<D: Driver> Machine<D> {
     }
 
     fn must_with(&mut self, context: &Context<'_>, source: Source, command: Command, payload: Payload) {
-        let described = format!("{command:?}");
         if let Err(refusal) = self.apply(context, source, command, payload) {
             // A defect of the kernel: stop before anything else happens, with the journal intact.
-            tracing::error!(run = %self.state.id, command = described, %refusal, "the run's rules refuse the kernel");
-            self.halt(Halt::Storage(format!("internal: {described} was refused: {refusal}")));
+            tracing::error!(run = %self.state.id, %refusal, "the run's own rules refuse the kernel");
+            self.halt(Halt::Storage(format!("internal: a command of the kernel was refused: {refusal}")));
         }
     }
 

@@ -23,13 +23,13 @@ pub const SCHEMA: &str = r#"{"type":"object","properties":{"text":{"type":"strin
 /// How long the ledger may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-type Key = (RunId, StepNo);
+type Running = HashMap<(RunId, StepNo), (AbortHandle, Arc<dyn Inbox>)>;
 
 /// Executes the tool.
 pub struct Announce {
     ledger: String,
     client: reqwest::Client,
-    running: Arc<Mutex<HashMap<Key, AbortHandle>>>,
+    running: Arc<Mutex<Running>>,
 }
 
 impl Announce {
@@ -41,7 +41,7 @@ impl Announce {
         Self { ledger, client, running: Arc::default() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, AbortHandle>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -91,15 +91,22 @@ impl Executor for Announce {
                 // It may have been announced: that is what an uncertain step is for.
                 Err(_) => Input::Lost(work.step, work.attempt),
             };
-            running.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-            inbox.send(input);
+            if let Some((_, inbox)) = running.lock().unwrap_or_else(PoisonError::into_inner).remove(&key) {
+                inbox.send(input);
+            }
         });
-        handles.insert(key, task.abort_handle());
+        handles.insert(key, (task.abort_handle(), inbox));
     }
 
     fn status(&self, work: Work, inbox: Arc<dyn Inbox>) {
-        let running = self.lock().contains_key(&(work.run, work.step));
-        let status = if running { Status::Running } else { Status::Unknown };
+        let mut running = self.lock();
+        let status = match running.get_mut(&(work.run, work.step)) {
+            Some((_, waiting)) => {
+                *waiting = Arc::clone(&inbox);
+                Status::Running
+            }
+            None => Status::Unknown,
+        };
         inbox.send(Input::Status(work.step, status));
     }
 
@@ -117,7 +124,7 @@ impl Executor for Announce {
     }
 
     fn kill(&self, work: Work, inbox: Arc<dyn Inbox>) {
-        if let Some(task) = self.lock().remove(&(work.run, work.step)) {
+        if let Some((task, _)) = self.lock().remove(&(work.run, work.step)) {
             task.abort();
         }
         inbox.send(Input::Killed(work.step));

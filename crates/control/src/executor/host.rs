@@ -184,7 +184,7 @@ impl Executor for HostExecutor {
     }
 
     fn status(&self, work: Work, inbox: Arc<dyn Inbox>) {
-        self.inflight.status(&work, &*inbox);
+        self.inflight.status(&work, inbox);
     }
 
     fn probe(&self, work: Work, inbox: Arc<dyn Inbox>) {

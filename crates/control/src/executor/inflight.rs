@@ -1,7 +1,7 @@
 //! Steps that run inside the daemon: they die with it, so "not in flight" means "unknown".
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::{RunId, StepNo};
 use kernel::machine::Input;
@@ -10,9 +10,11 @@ use tokio::task::AbortHandle;
 
 type Key = (RunId, StepNo, u32);
 
-/// What runs, with the means to end it.
+/// What runs, with the means to end it and the inbox that waits for it.
 #[derive(Clone, Default)]
-pub(super) struct Inflight(Arc<Mutex<HashMap<Key, AbortHandle>>>);
+pub(super) struct Inflight(Arc<Mutex<Running>>);
+
+type Running = HashMap<Key, (AbortHandle, Arc<dyn Inbox>)>;
 
 fn key(work: &Work) -> Key {
     (work.run, work.step, work.attempt)
@@ -28,32 +30,43 @@ impl Inflight {
     ) {
         let (key, inflight) = (key(work), self.clone());
         // The lock is held until the handle is in: the task cannot end before it is known.
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.lock();
         let task = tokio::spawn(async move {
             let input = step.await;
-            inflight.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-            inbox.send(input);
+            if let Some((_, inbox)) = inflight.lock().remove(&key) {
+                inbox.send(input);
+            }
         });
-        running.insert(key, task.abort_handle());
+        running.insert(key, (task.abort_handle(), inbox));
     }
 
-    /// Answers [`Input::Status`]: the inbox of a run outlives its machines, so a running step needs no
-    /// new one.
-    pub(super) fn status(&self, work: &Work, inbox: &dyn Inbox) {
-        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key(work));
-        let status = if running { Status::Running } else { Status::Unknown };
+    /// Answers [`Input::Status`]; a running step delivers to this inbox from now on.
+    pub(super) fn status(&self, work: &Work, inbox: Arc<dyn Inbox>) {
+        let mut running = self.lock();
+        let status = match running.get_mut(&key(work)) {
+            Some((_, waiting)) => {
+                *waiting = Arc::clone(&inbox);
+                Status::Running
+            }
+            None => Status::Unknown,
+        };
+        // Sent under the lock: the result must not overtake the answer that it runs.
         inbox.send(Input::Status(work.step, status));
     }
 
     /// Ends a step at once; it delivers nothing any more.
     pub(super) fn abort(&self, work: &Work) {
-        if let Some(task) = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(work)) {
+        if let Some((task, _)) = self.lock().remove(&key(work)) {
             task.abort();
         }
     }
 
     /// Whether the step runs.
     pub(super) fn contains(&self, work: &Work) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key(work))
+        self.lock().contains_key(&key(work))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -47,7 +47,7 @@ impl Executor for ModelExecutor {
     }
 
     fn status(&self, work: Work, inbox: Arc<dyn Inbox>) {
-        self.inflight.status(&work, &*inbox);
+        self.inflight.status(&work, inbox);
     }
 
     fn probe(&self, work: Work, inbox: Arc<dyn Inbox>) {

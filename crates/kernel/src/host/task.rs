@@ -8,11 +8,11 @@ use domain::event::Recorded;
 use domain::{Fact, RunId};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{CLAIM_RENEWAL, CLAIM_TTL, Error, Mailbox, Message, Ports, Rest};
+use super::{Answers, CLAIM_RENEWAL, CLAIM_TTL, Error, Mailbox, Message, Ports, Rest};
 use crate::driver::Driver;
 use crate::fault::{Point, point};
 use crate::machine::{Context, Halt, Input, Machine, Order, Output};
-use crate::port::{Append, Claim, Refused};
+use crate::port::{Append, Claim, ClaimError, Inbox, Refused};
 
 /// Events read from the journal at a time.
 const PAGE: usize = 4096;
@@ -65,7 +65,8 @@ impl Task {
 
     /// Drives the run until it rests, ends or is lost. `ready` hears whether the first load worked.
     pub(super) async fn run(mut self, order: Option<Order>, ready: Reply) -> Rest {
-        let mut loaded = match self.load().await {
+        // The daemon holds the home's lock: whoever held the run before is dead.
+        let mut loaded = match self.load(true).await {
             Ok(loaded) => loaded,
             Err(error) => {
                 let _ = ready.send(Err(error));
@@ -116,7 +117,8 @@ impl Task {
         let mut wait = RETRY_FIRST;
         loop {
             self.generation += 1;
-            let error = match self.load().await {
+            // Whoever has taken the run meanwhile keeps it.
+            let error = match self.load(false).await {
                 Ok(mut loaded) => match self.claim(&mut loaded, None) {
                     Ok(outputs) => {
                         let halt = self.perform(outputs);
@@ -126,7 +128,10 @@ impl Task {
                 },
                 Err(error) => error,
             };
-            if matches!(error, Error::Refused(_)) {
+            if matches!(
+                error,
+                Error::Refused(_) | Error::Claim(ClaimError::Held { .. } | ClaimError::Lost(_))
+            ) {
                 return None;
             }
             tracing::error!(run = %self.run, %error, "the run cannot be loaded again; trying again");
@@ -143,10 +148,10 @@ impl Task {
     }
 
     /// Claims the run and reads all of it.
-    async fn load(&self) -> Result<Loaded, Error> {
+    async fn load(&self, force: bool) -> Result<Loaded, Error> {
         let (ports, run, holder) = (self.ports.clone(), self.run, self.holder.clone());
         let reading = tokio::task::spawn_blocking(move || {
-            let claim = ports.journal.claim(run, &holder, ports.clock.now(), CLAIM_TTL, true)?;
+            let claim = ports.journal.claim(run, &holder, ports.clock.now(), CLAIM_TTL, force)?;
             let history = history(&ports, run)?;
             let Some(first) = history.first() else {
                 return Err(Error::Refused(domain::run::Refusal::NotStarted));
@@ -177,7 +182,7 @@ impl Task {
             let sleep = self.sleep(&loaded.machine);
             let message = tokio::select! {
                 message = self.receiver.recv() => message,
-                () = sleep => Some(Message::Input(Input::Tick)),
+                () = sleep => Some(Message::Input(self.generation, Input::Tick)),
                 _ = renewal.tick() => {
                     if self.ports.journal.renew(&loaded.claim, self.ports.clock.now(), CLAIM_TTL).is_err() {
                         return Halt::Fenced;
@@ -206,16 +211,10 @@ impl Task {
 
     fn take(&mut self, machine: &mut Machine<Box<dyn Driver>>, message: Message) -> Option<Halt> {
         match message {
-            Message::Input(input) => {
+            Message::Input(generation, _) if generation != self.generation => None,
+            Message::Input(_, input) => {
                 if matches!(input, Input::Finished(..)) {
                     point(Point::ResultReceived);
-                }
-                let outputs = machine.handle(&self.context(), input);
-                self.perform(outputs)
-            }
-            Message::Appended(generation, input) => {
-                if generation != self.generation {
-                    return None;
                 }
                 self.acknowledge(&input);
                 let outputs = machine.handle(&self.context(), input);
@@ -250,24 +249,25 @@ impl Task {
     }
 
     fn perform(&mut self, outputs: Vec<Output>) -> Option<Halt> {
-        let inbox = || Arc::new(self.mailbox.clone());
+        let inbox: Arc<dyn Inbox> =
+            Arc::new(Answers { mailbox: self.mailbox.clone(), generation: self.generation });
         let mut halt = None;
         for output in outputs {
             match output {
                 Output::Append(ticket, append) => {
                     self.ticket = ticket;
-                    submit(&self.ports, &self.mailbox, self.generation, ticket, append);
+                    submit(&self.ports, Arc::clone(&inbox), ticket, append);
                 }
                 Output::Start(work) => {
                     point(Point::BeforeEffect);
-                    self.ports.executor.start(work, inbox());
+                    self.ports.executor.start(work, Arc::clone(&inbox));
                 }
-                Output::Status(work) => self.ports.executor.status(work, inbox()),
-                Output::Probe(work) => self.ports.executor.probe(work, inbox()),
-                Output::Kill(work) => self.ports.executor.kill(work, inbox()),
-                Output::Snapshot => self.ports.workspaces.snapshot(self.run, inbox()),
+                Output::Status(work) => self.ports.executor.status(work, Arc::clone(&inbox)),
+                Output::Probe(work) => self.ports.executor.probe(work, Arc::clone(&inbox)),
+                Output::Kill(work) => self.ports.executor.kill(work, Arc::clone(&inbox)),
+                Output::Snapshot => self.ports.workspaces.snapshot(self.run, Arc::clone(&inbox)),
                 Output::Restore(step, snapshot) => {
-                    self.ports.workspaces.restore(self.run, step, &snapshot, inbox());
+                    self.ports.workspaces.restore(self.run, step, &snapshot, Arc::clone(&inbox));
                 }
                 Output::Halted(reason) => halt = Some(reason),
             }
@@ -277,7 +277,7 @@ impl Task {
 }
 
 /// Submits an append and passes the fault points around it.
-fn submit(ports: &Ports, mailbox: &Mailbox, generation: u64, ticket: u64, append: Append) {
+fn submit(ports: &Ports, inbox: Arc<dyn Inbox>, ticket: u64, append: Append) {
     let has = |wanted: fn(&Fact) -> bool| append.events.iter().any(|event| wanted(&event.header.fact));
     let intends = has(|fact| matches!(fact, Fact::StepIntended { .. }));
     let completes = has(|fact| matches!(fact, Fact::StepCompleted { .. }));
@@ -285,7 +285,6 @@ fn submit(ports: &Ports, mailbox: &Mailbox, generation: u64, ticket: u64, append
     if intends {
         point(Point::BeforeIntent);
     }
-    let mailbox = mailbox.clone();
     ports.journal.append(
         append,
         Box::new(move |result| {
@@ -300,7 +299,7 @@ fn submit(ports: &Ports, mailbox: &Mailbox, generation: u64, ticket: u64, append
                     point(Point::GateAnswered);
                 }
             }
-            let _ = mailbox.0.send(Message::Appended(generation, Input::Appended(ticket, result)));
+            inbox.send(Input::Appended(ticket, result));
         }),
     );
     if intends {

@@ -93,8 +93,8 @@ pub trait Executor: Send + Sync {
     /// happened) or [`Input::Lost`] (its executor died).
     fn start(&self, work: Work, inbox: std::sync::Arc<dyn Inbox>);
 
-    /// Asks about a step of an earlier daemon, and takes it over when it runs. Leads to
-    /// [`Input::Status`].
+    /// Asks about a step whose intention is on record. Leads to [`Input::Status`]. When it runs, its
+    /// result goes to this inbox from now on and to no earlier one.
     fn status(&self, work: Work, inbox: std::sync::Arc<dyn Inbox>);
 
     /// Asks whether a non-idempotent step was done. Leads to [`Input::Probed`].
@@ -106,7 +106,7 @@ pub trait Executor: Send + Sync {
     fn kill(&self, work: Work, inbox: std::sync::Arc<dyn Inbox>);
 }
 
-/// Keeps the workspaces of runs.
+/// Keeps the workspaces of runs. What is asked for one run is done in the order of the calls.
 pub trait Workspaces: Send + Sync {
     /// Records the workspace as it is. Leads to [`Input::Snapshotted`] or [`Input::WorkspaceFailed`].
     fn snapshot(&self, run: RunId, inbox: std::sync::Arc<dyn Inbox>);
