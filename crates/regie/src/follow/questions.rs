@@ -32,8 +32,8 @@ impl Follow {
     fn ask(&mut self, gate: api::Gate) -> Result<(), Failure> {
         let title = card::title(&gate);
         let title = title.trim_end_matches('?');
-        self.say(&format!("  {}? {} ", style::bold(title), style::dim(ask::choices(&gate.question))))?;
         self.keyboard.forget();
+        self.say(&format!("  {}? {} ", style::bold(title), style::dim(ask::choices(&gate.question))))?;
         self.asking = Some(Asking::Gate(Box::new(gate)));
         Ok(())
     }
@@ -106,6 +106,7 @@ impl Follow {
         }
         let hushed = self.view.hush();
         self.say(&hushed)?;
+        self.keyboard.forget();
         self.say(&format!(
             "\n  {} {} ",
             style::bold("Leave it?"),
@@ -113,7 +114,6 @@ impl Follow {
                 "[d = detach, it goes on / s = stop, it can be resumed / c = cancel, final / Enter = stay]"
             )
         ))?;
-        self.keyboard.forget();
         self.asking = Some(Asking::Interrupt);
         Ok(None)
     }

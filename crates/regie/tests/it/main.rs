@@ -5,4 +5,6 @@ mod crash;
 mod mission;
 mod reference;
 mod refusals;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod world;

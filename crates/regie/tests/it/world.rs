@@ -89,8 +89,17 @@ impl World {
 }
 
 impl Drop for World {
+    /// Ends what the world has started: the daemon, and the runners that would outlive it.
     fn drop(&mut self) {
-        if let Some(pid) = self.daemon() {
+        let home = self.home();
+        let home = home.as_os_str().as_encoded_bytes();
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let started = processes.filter(|process| {
+            std::fs::read(process.path().join("cmdline"))
+                .is_ok_and(|line| line.windows(home.len()).any(|window| window == home))
+        });
+        let pids = started.filter_map(|process| process.file_name().to_str()?.parse().ok());
+        for pid in pids.filter_map(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
