@@ -16,8 +16,8 @@ use domain::budget::DOLLAR;
 use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
 use kernel::port::{Executor, Journal, Refused};
-use models::anthropic::{Anthropic, Config as Anthropically, ConfigError};
 use models::Provider;
+use models::anthropic::{Anthropic, Config as Anthropically, ConfigError};
 use runner::RunnerExecutor;
 
 use crate::home::Home;
@@ -56,12 +56,8 @@ pub(crate) async fn serve(home: &Home) -> Result<()> {
 }
 
 fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
-    let layout = Layout {
-        home: home.root().to_owned(),
-        trees: home.trees(),
-        work: home.work(),
-        spool: home.spool(),
-    };
+    let layout =
+        Layout { home: home.root().to_owned(), trees: home.trees(), work: home.work(), spool: home.spool() };
     let sqlite = Arc::new(SqliteJournal::open(home.db()).context("the journal cannot be opened")?);
     let journal: Arc<dyn Journal> = Arc::clone(&sqlite) as _;
     let artifacts: Arc<FileArtifacts> =
