@@ -11,6 +11,7 @@
 //! | [`native`] | the driver |
 //! | [`prompt`] | the words that the model is given |
 //! | [`timeline`] | a run's events as lines that a person can read |
+//! | [`words`] | amounts, spans and refusals in words; strangers' texts made safe to show |
 #![forbid(unsafe_code)]
 
 pub mod config;
@@ -20,6 +21,7 @@ pub mod native;
 mod output;
 pub mod prompt;
 pub mod timeline;
+pub mod words;
 
 pub use config::{Config, Tool, Toolbox};
 pub use failure::ModelFailure;

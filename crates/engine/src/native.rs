@@ -23,8 +23,6 @@ use crate::config::Config;
 use crate::host::{self, CheckpointRequest, VerdictRequest};
 use view::{Stage, View};
 
-pub(crate) use answer::denial;
-
 /// The name and version that runs of this driver carry in [`domain::fact::RunStarted::driver`].
 pub const NAME: &str = "native/1";
 

@@ -19,8 +19,8 @@ use serde::Serialize;
 use crate::failure::ModelFailure;
 use crate::host::{self, Checkpoint, Delivered, HostFailure, MergeFailed, Merged};
 use crate::output;
-pub use words::dollars;
-use words::{clean, end_name, lines, request_title, seconds};
+use crate::words::{clean, denial, dollars, lines, seconds};
+use words::{end_name, request_title};
 
 /// What a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -130,7 +130,7 @@ impl Timeline {
             }
             Fact::StepDenied { step, reason } => {
                 let open = self.open.remove(step)?;
-                let detail = crate::native::denial(reason);
+                let detail = denial(reason);
                 let item = item(open.kind(), open.title);
                 Some(Item { outcome: "denied".into(), detail, is_error: true, ..item })
             }

@@ -161,6 +161,9 @@ pub(crate) enum Audit {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
+    /// Ask the daemon that runs to end; its runs go on when it starts again
+    #[arg(long)]
+    pub(crate) stop: bool,
     /// Leave the terminal that it was started from
     #[arg(long, hide = true)]
     pub(crate) detached: bool,

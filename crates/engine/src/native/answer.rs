@@ -1,7 +1,5 @@
 //! The model's answers, and what it gets back for its calls.
 
-use domain::fact::Denial;
-use domain::gate::Answer;
 use domain::run::End;
 use domain::{Outcome, Payload};
 use models::{Message, Response, Stop};
@@ -174,17 +172,4 @@ pub(super) fn result(outcome: Outcome, payload: Option<&Payload>) -> Result<Stri
         _ => {}
     }
     if outcome != Outcome::Succeeded || output.is_error { Err(text) } else { Ok(text) }
-}
-
-/// Why a step did not happen, in words for the model and the owner.
-pub(crate) fn denial(reason: &Denial) -> String {
-    match reason {
-        Denial::Policy { decision } => format!("denied by policy: {}", decision.rule),
-        Denial::Gate { answer: Answer::Expired, .. } => {
-            "not approved: nobody answered in time, which counts as a refusal".into()
-        }
-        Denial::Gate { .. } => "the owner refused it".into(),
-        Denial::Budget { cap } => format!("not run: the cap on {} is reached", cap.noun()),
-        Denial::Cancelled => "not run: the run was cancelled".into(),
-    }
 }

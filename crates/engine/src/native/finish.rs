@@ -12,6 +12,7 @@ use crate::host::{
 };
 use crate::output;
 use crate::prompt::{self, Unmet};
+use crate::words;
 
 /// Refusals in a row, on the same commit, after which the model is asked to plan anew.
 const STALLED: u32 = 3;
@@ -155,7 +156,7 @@ impl View {
     }
 
     pub(super) fn merge_refused(&mut self, reason: &Denial) {
-        let reason = format!("the merge was not made: {}; {}", super::answer::denial(reason), self.kept());
+        let reason = format!("the merge was not made: {}; {}", words::denial(reason), self.kept());
         self.finish(End::Partial, reason);
     }
 

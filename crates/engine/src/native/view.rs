@@ -15,6 +15,7 @@ use super::turn::Turn;
 use crate::config::Config;
 use crate::host::{self, Checkpoint, DeliverRequest};
 use crate::prompt::{self, Unmet};
+use crate::words;
 
 /// What comes next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,13 +221,13 @@ impl View {
                 Denial::Cancelled => self.turn.cancelled = true,
                 Denial::Policy { .. } | Denial::Gate { .. } => {}
             }
-            self.turn.answer(at, Err(super::answer::denial(reason)));
+            self.turn.answer(at, Err(words::denial(reason)));
             return self.settle_turn(seq);
         }
         match (job, reason) {
             (_, Denial::Cancelled) => self.finish(End::Cancelled, "cancelled by the owner".into()),
             (Job::Merge, Denial::Gate { .. } | Denial::Policy { .. }) => self.merge_refused(reason),
-            (Job::Deliver, _) => self.left_undelivered(&super::answer::denial(reason)),
+            (Job::Deliver, _) => self.left_undelivered(&words::denial(reason)),
             (_, Denial::Budget { cap }) => self.exhausted(*cap),
             (job, _) => {
                 let what = match job {
@@ -234,8 +235,7 @@ impl View {
                     Job::Verdict(_) => "running a criterion",
                     _ => "committing the workspace",
                 };
-                let reason =
-                    format!("{what} was refused: {}; {}", super::answer::denial(reason), self.kept());
+                let reason = format!("{what} was refused: {}; {}", words::denial(reason), self.kept());
                 self.finish(End::Blocked, reason);
             }
         }
@@ -277,7 +277,7 @@ impl View {
         let caps = self.started.as_ref().map(|started| started.caps).unwrap_or_default();
         let limit = match cap {
             Exhausted::Tokens => format!(" of {}", caps.tokens),
-            Exhausted::Dollars => format!(" of {}", crate::timeline::dollars(caps.nanodollars)),
+            Exhausted::Dollars => format!(" of {}", words::dollars(caps.nanodollars)),
             Exhausted::Calls => format!(" of {}", caps.calls),
             Exhausted::Turns => format!(" of {}", caps.turns),
             Exhausted::Time => format!(" of {} min", caps.millis / 60_000),

@@ -2,7 +2,8 @@
 
 use domain::Outcome;
 use domain::run::{Command, End};
-use engine::timeline::{self, dollars};
+use engine::timeline;
+use engine::words::dollars;
 use serde_json::json;
 
 use crate::world::{World, by_policy, call, calls, output, says, shell};

@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 use domain::budget::Amount;
-use domain::fact::{Denial, End, Parking, StepPlanned};
+use domain::fact::{Denial, End, Parking, RunStarted, StepPlanned};
 use domain::gate::{Answer, Question};
 use domain::lease::Verdict;
 use domain::run::{Command, OpenStep, Phase, Status as RunStatus};
-use domain::{Decision, Digest, Effect, Outcome, Payload, Risk, Source, StepKind, StepNo};
+use domain::{Decision, Digest, Effect, Outcome, Payload, Risk, RunId, Source, StepKind, StepNo, Timestamp};
 
 use super::{Context, Flight, Halt, Machine, Output, Workspace};
 use crate::driver::{Driver, Next, Request, StepSpec};
@@ -155,7 +155,7 @@ impl<D: Driver> Machine<D> {
             Ok(snapshot) => snapshot,
             Err(Waiting) => return false,
         };
-        match self.judge(context, step, &open, &request) {
+        match self.judge(context, &open, &request) {
             Ok(decision) if decision.verdict == Verdict::Allow => {
                 self.intend(context, step, &open, decision, snapshot);
             }
@@ -189,30 +189,10 @@ impl<D: Driver> Machine<D> {
 
     /// Allow or ask, or the reason why not. A step that must not start any more, because its
     /// intention was recorded by an earlier daemon and its fate is known, never comes here.
-    fn judge(
-        &mut self,
-        context: &Context<'_>,
-        step: StepNo,
-        open: &OpenStep,
-        request: &[u8],
-    ) -> Result<Decision, Denial> {
+    fn judge(&mut self, context: &Context<'_>, open: &OpenStep, request: &[u8]) -> Result<Decision, Denial> {
         let Some(started) = self.state.started.as_ref() else { return Err(Denial::Cancelled) };
         let planned = &open.planned;
-        let action = Action {
-            run: self.state.id,
-            principal: &started.principal,
-            lease: started.lease,
-            step,
-            kind: planned.kind,
-            effect: planned.effect,
-            risk: planned.risk,
-            tool: &planned.tool,
-            request,
-            digest: planned.request,
-            nanodollars: planned.reserve.nanodollars,
-            approved: open.approved,
-            now: context.now,
-        };
+        let action = action(self.state.id, started, open, request, context.now);
         let decision = context.authority.decide(&action).map_err(|cap| Denial::Budget { cap })?;
         // The append expects the epoch of the oldest decision in it: a newer one must not hide it.
         let lease = (decision.lease, decision.epoch);
@@ -260,10 +240,13 @@ impl<D: Driver> Machine<D> {
         question: Question,
         decision: Option<Decision>,
     ) {
-        let Some(open) = self.state.open.get(&subject) else { return };
+        let (Some(open), Some(started)) = (self.state.open.get(&subject), &self.state.started) else {
+            return;
+        };
+        let request = self.requests.get(&subject).map(|bytes| &bytes[..]).unwrap_or_default();
+        let asked = action(self.state.id, started, open, request, context.now);
+        let patience = context.authority.patience(&asked);
         let planned = open.planned.clone();
-        let request = self.requests.get(&subject).cloned().unwrap_or_default();
-        let patience = self.patience(context, subject, &planned, &request);
         let step = self.state.next_step;
         self.must(
             context,
@@ -282,25 +265,6 @@ impl<D: Driver> Machine<D> {
         let gate = port::gate_id(context.now, context.rng);
         let expires_at = context.now.plus(patience);
         self.must(context, Command::OpenGate { gate, step, subject, question, decision, expires_at });
-    }
-
-    fn patience(&self, context: &Context<'_>, step: StepNo, planned: &StepPlanned, request: &[u8]) -> u64 {
-        let Some(started) = self.state.started.as_ref() else { return 0 };
-        context.authority.patience(&Action {
-            run: self.state.id,
-            principal: &started.principal,
-            lease: started.lease,
-            step,
-            kind: planned.kind,
-            effect: planned.effect,
-            risk: planned.risk,
-            tool: &planned.tool,
-            request,
-            digest: planned.request,
-            nanodollars: planned.reserve.nanodollars,
-            approved: None,
-            now: context.now,
-        })
     }
 
     fn ask_driver(&mut self, context: &Context<'_>) -> bool {
@@ -420,3 +384,29 @@ impl<D: Driver> Machine<D> {
 
 /// A step cannot start yet.
 struct Waiting;
+
+/// An open step as the authorisation point sees it.
+fn action<'a>(
+    run: RunId,
+    started: &'a RunStarted,
+    open: &'a OpenStep,
+    request: &'a [u8],
+    now: Timestamp,
+) -> Action<'a> {
+    let planned = &open.planned;
+    Action {
+        run,
+        principal: &started.principal,
+        lease: started.lease,
+        step: planned.step,
+        kind: planned.kind,
+        effect: planned.effect,
+        risk: planned.risk,
+        tool: &planned.tool,
+        request,
+        digest: planned.request,
+        nanodollars: planned.reserve.nanodollars,
+        approved: open.approved,
+        now,
+    }
+}

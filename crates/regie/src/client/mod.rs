@@ -138,6 +138,11 @@ impl Client {
         self.post("/audit/verify", &()).await
     }
 
+    /// Asks the daemon that runs to end; none is started for it.
+    pub(crate) async fn shutdown(&self) -> Result<(), Error> {
+        self.post("/shutdown", &()).await
+    }
+
     /// The live stream of a run from `after` on; it reconnects by itself and ends with an error.
     pub(crate) fn live(&self, run: &str, after: u64) -> Result<mpsc::Receiver<Result<Item, Error>>, Error> {
         Ok(live::spawn(self.clone(), name(run)?.to_owned(), after))

@@ -39,8 +39,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let context = Context { home, json };
     // TLS is never spoken on a socket, and the client is built with it all the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    if let Command::Serve(serve) = command {
-        return serve::run(&context, &serve);
+    if let Command::Serve(args) = &command
+        && !args.stop
+    {
+        return serve::run(&context, args);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -70,8 +72,9 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
         Command::Audit(_) => audit::verify(context).await,
         Command::Doctor => doctor::run(&context.home, context.json).await,
+        Command::Serve(_) => serve::stop(context).await,
         // Handled before there is a runtime.
-        Command::Serve(_) | Command::ModelScript(_) => Ok(Exit::Usage),
+        Command::ModelScript(_) => Ok(Exit::Usage),
     }
 }
 

@@ -1,13 +1,35 @@
-//! `regie serve`: the daemon, in the foreground.
+//! `regie serve`: the daemon, in the foreground; and its end.
+
+use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
 use super::Context;
+use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::{args, daemon};
 
 /// What is logged, in the syntax of `tracing`'s filters.
 const FILTER_ENV: &str = "REGIE_LOG";
+
+/// How often and how long the end of a daemon is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOKS: u32 = 500;
+
+/// Asks the daemon to end and waits until its socket is gone. Its runs go on when it starts again.
+pub(super) async fn stop(context: &Context) -> Result<Exit, Failure> {
+    let client = Client::new(&context.home)?;
+    if client.shutdown().await.is_err() {
+        return Err(Failure::new(format!("no daemon serves {}", context.home.root().display())));
+    }
+    for _ in 0..LOOKS {
+        if !context.home.socket().exists() {
+            return Ok(Exit::Done);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Err(Failure::new("the daemon does not end").hint("`regie doctor` names its process"))
+}
 
 pub(super) fn run(context: &Context, args: &args::Serve) -> Result<Exit, Failure> {
     if args.detached {

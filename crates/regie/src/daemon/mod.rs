@@ -17,7 +17,7 @@ use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
 use kernel::port::{Executor, Journal, Refused};
 use models::Provider;
-use models::anthropic::{Anthropic, Config as Anthropically, ConfigError};
+use models::anthropic::{Anthropic, Config as Anthropically, ConfigError, IDLE_ENV};
 use runner::RunnerExecutor;
 
 use crate::home::Home;
@@ -170,6 +170,7 @@ fn connect() -> Connect {
             "ANTHROPIC_API_KEY" => vendor.api_key.clone(),
             "ANTHROPIC_AUTH_TOKEN" => vendor.auth_token.clone(),
             "ANTHROPIC_BASE_URL" => vendor.base_url.clone(),
+            IDLE_ENV => std::env::var(IDLE_ENV).ok(),
             _ => None,
         };
         let connected = Anthropically::from_lookup(lookup).and_then(Anthropic::new);

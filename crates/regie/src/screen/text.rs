@@ -1,6 +1,7 @@
 //! Words, amounts and spans for people; texts of strangers made safe to show.
 
-use domain::budget::DOLLAR;
+pub(crate) use engine::words::dollars;
+use engine::words::visible;
 
 /// One line without anything in it that a terminal would obey or hide.
 pub(crate) fn line(text: &str) -> String {
@@ -10,22 +11,6 @@ pub(crate) fn line(text: &str) -> String {
 /// The same, keeping lines and tabs.
 pub(crate) fn lines(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\t') { c } else { visible(c) }).collect()
-}
-
-/// Control characters, invisible ones and those that turn the direction of text become visible.
-fn visible(c: char) -> char {
-    let hidden = matches!(
-        c,
-        '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{00ad}'
-            | '\u{061c}'
-            | '\u{180e}'
-            | '\u{e0000}'..='\u{e007f}'
-    );
-    if hidden || c.is_control() { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 /// At most `most` characters; the last is an ellipsis where something was cut.
@@ -66,17 +51,6 @@ pub(crate) fn short_id(id: &str) -> String {
 /// The beginning of a hash.
 pub(crate) fn short_hash(hash: &str) -> String {
     line(hash).chars().take(12).collect()
-}
-
-/// Money: `$0.0123`, `$12.50`.
-pub(crate) fn dollars(nanodollars: u64) -> String {
-    let (whole, rest) = (nanodollars / DOLLAR, nanodollars % DOLLAR);
-    match (whole, rest) {
-        (0, 0) => "$0.00".into(),
-        (0, rest) if rest < 100_000 => "<$0.0001".into(),
-        (0, rest) => format!("$0.{:04}", rest / 100_000),
-        (whole, rest) => format!("${whole}.{:02}", rest / 10_000_000),
-    }
 }
 
 /// A number with its thousands apart: `12,345`.
