@@ -6,6 +6,10 @@ use reqwest::Url;
 
 use crate::Secret;
 
+/// How many seconds a call may stay without a byte, in the environment: for vendors that are slower than
+/// the default allows, and for tests.
+pub const IDLE_ENV: &str = "REGIE_MODEL_IDLE_SECONDS";
+
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 
 /// How to reach the vendor.
@@ -59,18 +63,21 @@ pub enum Error {
         /// What is wrong with it; never the URL, which might hold a password.
         why: &'static str,
     },
+    /// The idle timeout is no number of seconds.
+    #[error("{IDLE_ENV} is not a whole number of seconds from 1 on; set it to something like 180, or unset it")]
+    BadIdle,
     /// The HTTP client could not be built.
     #[error("the HTTP client could not be built; check the system's certificates")]
     Client(#[source] reqwest::Error),
 }
 
 impl Config {
-    /// Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` and `ANTHROPIC_BASE_URL` through a
-    /// lookup, so that the caller decides what the environment is. An empty variable counts as
-    /// unset; the key wins over the token.
+    /// Reads `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `ANTHROPIC_BASE_URL` and [`IDLE_ENV`]
+    /// through a lookup, so that the caller decides what the environment is. An empty variable
+    /// counts as unset; the key wins over the token.
     ///
     /// # Errors
-    /// When there is neither key nor token.
+    /// When there is neither key nor token, or the idle timeout makes no sense.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let get =
             |name: &str| lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
@@ -80,7 +87,12 @@ impl Config {
             (None, None) => return Err(Error::NoKey),
         };
         let base_url = get("ANTHROPIC_BASE_URL").unwrap_or_else(|| DEFAULT_BASE_URL.to_owned());
-        Ok(Self::new(credential, base_url))
+        let mut config = Self::new(credential, base_url);
+        if let Some(idle) = get(IDLE_ENV) {
+            let seconds = idle.parse().ok().filter(|seconds| *seconds > 0);
+            config.idle_timeout = Duration::from_secs(seconds.ok_or(Error::BadIdle)?);
+        }
+        Ok(config)
     }
 
     /// The defaults for a key and an address.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-pub use config::{Config, Credential, Error as ConfigError};
+pub use config::{Config, Credential, Error as ConfigError, IDLE_ENV};
 
 use crate::{Delta, Provider, Request, Response, Usage, call};
 use wire::{Failure, Wire};

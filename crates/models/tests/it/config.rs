@@ -1,6 +1,8 @@
 //! Keys and addresses: read as the vendor's SDKs read them, never shown.
 
-use models::anthropic::{Anthropic, Config, ConfigError, Credential};
+use std::time::Duration;
+
+use models::anthropic::{Anthropic, Config, ConfigError, Credential, IDLE_ENV};
 use models::{Provider, Secret};
 
 fn from(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
@@ -29,6 +31,17 @@ fn a_missing_key_says_what_to_set() {
     let error = from(&[("ANTHROPIC_API_KEY", "")]).unwrap_err();
     assert!(matches!(error, ConfigError::NoKey));
     assert!(error.to_string().contains("ANTHROPIC_API_KEY"));
+}
+
+#[test]
+fn the_idle_timeout_is_whole_seconds() {
+    let key = ("ANTHROPIC_API_KEY", "k");
+    assert_eq!(from(&[key]).unwrap().idle_timeout, Duration::from_secs(180));
+    assert_eq!(from(&[key, (IDLE_ENV, "7")]).unwrap().idle_timeout, Duration::from_secs(7));
+    for wrong in ["0", "-1", "1.5", "soon"] {
+        let error = from(&[key, (IDLE_ENV, wrong)]).unwrap_err();
+        assert!(matches!(error, ConfigError::BadIdle), "{wrong}: {error:?}");
+    }
 }
 
 #[test]
