@@ -61,13 +61,20 @@ fn launch() -> Result<End, Failure> {
         Mode::Confine | Mode::Rehearse => jailed(&request, stdin),
         Mode::Degrade => unjailed(&request, stdin),
     };
-    let answered = match started {
-        Ok(started) => {
-            wire::send(&control, &Answer::Started, Some(started.pidfd.as_fd())).map(|()| Ok(started))
+    let started = match started {
+        Ok(started) => started,
+        Err(failure) => {
+            // Nothing runs. Whether anybody is left to hear it makes no difference.
+            let _ = wire::send(&control, &Answer::Failed(failure.clone()), None);
+            return Err(failure);
         }
-        Err(failure) => wire::send(&control, &Answer::Failed(failure.clone()), None).map(|()| Err(failure)),
     };
-    let started = answered.map_err(Part::Launch.failed("answering"))??;
+    if let Err(error) = wire::send(&control, &Answer::Started, Some(started.pidfd.as_fd())) {
+        // The caller died meanwhile: nobody would follow what runs.
+        let _ = rustix::process::pidfd_send_signal(&started.pidfd, Signal::KILL);
+        let _ = reap(started.pid);
+        return Err(Part::Launch.failed("answering")(error));
+    }
     confine::let_go_of_stdio()?;
     watch(&control, started, request.mode)
 }
