@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// List runs
     Runs(Runs),
     /// Show a run and its timeline
-    Show(OneRun),
+    Show(Show),
     /// Print a run's events
     Log(Log),
     /// Print what a run has changed, as a patch
@@ -64,6 +64,16 @@ pub(crate) struct OneRun {
     /// A full id, the end of one, or `last`
     #[arg(default_value = "last")]
     pub(crate) run: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// A full id, the end of one, or `last`
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+    /// Show outputs whole
+    #[arg(long)]
+    pub(crate) full: bool,
 }
 
 #[derive(Debug, clap::Args)]

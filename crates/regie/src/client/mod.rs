@@ -140,7 +140,7 @@ impl Client {
 
     /// Asks the daemon that runs to end; none is started for it.
     pub(crate) async fn shutdown(&self) -> Result<(), Error> {
-        self.post("/shutdown", &()).await
+        self.command("/shutdown", &()).await
     }
 
     /// The live stream of a run from `after` on; it reconnects by itself and ends with an error.

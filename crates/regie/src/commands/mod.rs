@@ -58,7 +58,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
     match command {
         Command::Run(args) => run::run(context, args).await,
         Command::Runs(args) => show::list(context, &args).await,
-        Command::Show(one) => show::one(context, &one.run).await,
+        Command::Show(args) => show::one(context, &args).await,
         Command::Log(args) => log::run(context, &args).await,
         Command::Diff(one) => show::diff(context, &one.run).await,
         Command::Resume(args) => rest::resume(context, &args).await,

@@ -49,15 +49,15 @@ fn state(run: &api::Run) -> String {
     text::line(&run.end.as_deref().unwrap_or(&run.status).replace('_', " "))
 }
 
-pub(super) async fn one(context: &Context, run: &str) -> Result<Exit, Failure> {
+pub(super) async fn one(context: &Context, args: &args::Show) -> Result<Exit, Failure> {
     let client = context.connect().await?;
-    let run = client.run_fetch(run).await?;
+    let run = client.run_fetch(&args.run).await?;
     let events = all_events(&client, &run.run).await?;
     if context.json {
         screen::put_json(&json!({ "run": run, "events": events }))?;
         return Ok(Exit::Done);
     }
-    let mut view = View::new(Depth::Whole, screen::width());
+    let mut view = View::new(if args.full { Depth::Whole } else { Depth::Brief }, screen::width());
     let mut shown = header(&run);
     for event in &events {
         shown.push_str(&view.event(event));

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_result_says_how_why_and_what_it_cost() {
-        let view = View::new(super::super::Depth::Live, 90);
+        let view = View::new(super::super::Depth::Brief, 90);
         let shown = result(&run("ended", Some("budget_exhausted")), &view);
         insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string(), @r"
 

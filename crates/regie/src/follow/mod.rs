@@ -103,7 +103,7 @@ impl Follow {
         let listen = |kind| {
             signal(kind).map_err(|error| Failure::new(format!("signals cannot be listened to: {error}")))
         };
-        let mut view = View::new(Depth::Live, screen::width());
+        let mut view = View::new(Depth::Brief, screen::width());
         if let Some(before) = &options.so_far {
             view.go_on_from(before.turns, before.spent);
         }

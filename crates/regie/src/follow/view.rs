@@ -17,9 +17,9 @@ const BEFORE: usize = 2 + 2 + NAME + 1;
 /// How much is shown below a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// While it happens: the tail of what matters.
-    Live,
-    /// Afterwards: all that the record's lines hold.
+    /// The beginning and the end of what matters.
+    Brief,
+    /// All that the record's lines hold.
     Whole,
 }
 
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_run_as_it_happens() {
-        insta::assert_snapshot!(folded(Depth::Live).1);
+        insta::assert_snapshot!(folded(Depth::Brief).1);
     }
 
     #[test]
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn the_merge_is_known_with_its_trailers() {
-        let (view, _) = folded(Depth::Live);
+        let (view, _) = folded(Depth::Brief);
         assert_eq!(view.merge().line, "main");
         assert_eq!(view.merge().subject, "Merge: Make the failing test pass");
         assert_eq!(view.merge().commit.as_deref().map(str::len), Some(40));
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn words_that_were_seen_are_not_repeated() {
-        let mut view = View::new(Depth::Live, 90);
+        let mut view = View::new(Depth::Brief, 90);
         let mut shown = String::new();
         for event in recorded() {
             if event.fact["fact"] == "step_completed" && event.fact["step"] == 1 {
@@ -450,7 +450,7 @@ mod tests {
 
     #[test]
     fn lost_words_are_taken_from_the_record() {
-        let mut view = View::new(Depth::Live, 90);
+        let mut view = View::new(Depth::Brief, 90);
         let mut shown = view.delta(&said(1, "text", "I will "));
         shown.push_str(&view.delta(&said(0, "lagged", "3")));
         for event in recorded().iter().take_while(|event| event.fact["step"] != 2) {
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn what_is_going_on_fits_on_a_line() {
-        let mut view = View::new(Depth::Live, 90);
+        let mut view = View::new(Depth::Brief, 90);
         for event in recorded().iter().take(7) {
             view.event(event);
         }
@@ -478,7 +478,7 @@ mod tests {
 
     #[test]
     fn an_unknown_event_is_no_panic() {
-        let mut view = View::new(Depth::Live, 90);
+        let mut view = View::new(Depth::Brief, 90);
         let event = api::Event {
             position: 1,
             run: String::new(),
