@@ -35,6 +35,14 @@ impl Drivers for NativeDrivers {
         let Fact::RunStarted(fact) = &started.header.fact else {
             return Err(refused("the run's first event does not start it".into()));
         };
+        if fact.driver != engine::native::NAME {
+            return Err(refused(format!(
+                "the run was started with driver `{}`, and this Regie drives `{}`: resume it with the Regie that \
+                 started it, or cancel it there",
+                fact.driver,
+                engine::native::NAME
+            )));
+        }
         let payload = started.payload.as_ref().map(|payload| payload.0.as_slice()).unwrap_or_default();
         let mission: Mission = serde_json::from_slice(payload)
             .map_err(|_| refused("the run's mission was forgotten or cannot be read".into()))?;

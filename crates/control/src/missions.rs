@@ -25,8 +25,6 @@ use crate::{Control, view};
 const ROLE: &str = "coder";
 /// The accountable human of a one-owner installation.
 pub(crate) const OWNER: &str = "human:owner";
-/// The driver and the version of its view.
-const DRIVER: &str = "native/1";
 /// The record kind of a project.
 const PROJECT: &str = "project";
 /// How long a run's lease holds, in milliseconds.
@@ -149,7 +147,7 @@ impl Control {
             on_behalf_of: OWNER.into(),
             lease,
             branch: branch.into(),
-            driver: DRIVER.into(),
+            driver: engine::native::NAME.into(),
             engine: env!("CARGO_PKG_VERSION").into(),
             system: mission.system,
             tools: mission.tools,

@@ -116,10 +116,13 @@ impl Control {
                 .parse()
                 .map_err(|_| Error::new(Kind::Internal, "run.damaged", "the run's base is no commit"))?;
             let workspace = tree.workspace_open(&charter.started.branch, &layout.workspace(run));
-            let (head, diff) = match workspace {
-                Ok(workspace) if !ended => (None, workspace.diff(&base)?),
-                _ => {
-                    let head = tree.branch_head(&charter.started.branch)?;
+            // A run that ended before its first checkpoint has all of its work in the workspace.
+            let (head, diff) = match (workspace, tree.branch_head(&charter.started.branch)) {
+                (Ok(workspace), head) if !ended || head.as_ref().is_ok_and(|head| *head == base) => {
+                    (None, workspace.diff(&base)?)
+                }
+                (_, head) => {
+                    let head = head?;
                     (Some(head.hex().to_owned()), tree.diff(&base, &head)?)
                 }
             };

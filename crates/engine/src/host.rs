@@ -35,6 +35,10 @@ pub struct CheckpointRequest {
     pub line: String,
     /// The commit's message.
     pub message: Message,
+    /// Commits nothing and stands by this earlier commit: what was judged on it since has left files in
+    /// the workspace that are no part of the proposal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<String>,
 }
 
 /// The workspace as it was committed.
@@ -135,6 +139,10 @@ pub struct MergeFailed {
     /// Paths in conflict.
     #[serde(default)]
     pub conflicts: Vec<String>,
+    /// Whether Regie's line has moved since the checkpoint: the same commit may be proposed to the line
+    /// as it is now.
+    #[serde(default)]
+    pub moved: bool,
 }
 
 /// Asks to bring a merge to the owner's branch.

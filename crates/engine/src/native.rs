@@ -89,6 +89,10 @@ impl Native {
 
     fn checkpoint(&self) -> Next {
         let Some(mission) = &self.view.mission else { return Next::Wait };
+        let keep = match self.view.stage {
+            Stage::Following => self.view.commit(),
+            _ => None,
+        };
         self.host_step(
             StepKind::Checkpoint,
             host::CHECKPOINT,
@@ -98,6 +102,7 @@ impl Native {
                 base: mission.base.clone(),
                 line: mission.line.clone(),
                 message: self.view.commit_message("Checkpoint"),
+                keep: keep.map(str::to_owned),
             },
         )
     }
@@ -156,7 +161,7 @@ impl Driver for Native {
                 timeout: 0,
                 due: Some(*until),
             }]),
-            Stage::Checkpointing | Stage::Saving { .. } => self.checkpoint(),
+            Stage::Checkpointing | Stage::Following | Stage::Saving { .. } => self.checkpoint(),
             Stage::Judging => self.judge(),
             Stage::Merging => match self.view.merge_request() {
                 Some(request) => self.host_step(StepKind::ToolCall, host::MERGE, Risk::External, &request),

@@ -84,10 +84,15 @@ impl HostExecutor {
         let tree = self.tree(charter)?;
         let workspace =
             tree.workspace_open(&request.branch, &self.layout.workspace(work.run)).map_err(storing)?;
-        let message = message(request.message, Some(work.key));
-        workspace.commit(&message, &self.signature(charter)).map_err(storing)?;
         let base = commit(&request.base)?;
-        let head = tree.branch_head(&request.branch).map_err(storing)?;
+        let head = match &request.keep {
+            Some(kept) => commit(kept)?,
+            None => {
+                let message = message(request.message, Some(work.key));
+                workspace.commit(&message, &self.signature(charter)).map_err(storing)?;
+                tree.branch_head(&request.branch).map_err(storing)?
+            }
+        };
         let line_head = tree.line_head(&request.line).map_err(storing)?;
         let diff = tree.diff(&base, &head).map_err(storing)?;
         let patch = if diff.patch.is_empty() {
@@ -121,7 +126,7 @@ impl HostExecutor {
     }
 
     fn try_merge(&self, work: &Work, charter: &Charter) -> Result<Commit, MergeFailed> {
-        let plain = |Failure(_, message)| MergeFailed { message, conflicts: Vec::new() };
+        let plain = |Failure(_, message)| MergeFailed { message, ..MergeFailed::default() };
         let request: MergeRequest = decode(&work.request).map_err(plain)?;
         let tree = self.tree(charter).map_err(plain)?;
         let mut proposal =
@@ -138,6 +143,15 @@ impl HostExecutor {
                 store::Error::Conflict { paths } => MergeFailed {
                     conflicts: paths.iter().map(|path| path.display().to_string()).collect(),
                     message: error.to_string(),
+                    ..MergeFailed::default()
+                },
+                store::Error::Moved { .. } => MergeFailed {
+                    message: format!(
+                        "Regie's line of {} has moved since the proposal was made",
+                        request.line
+                    ),
+                    moved: true,
+                    ..MergeFailed::default()
                 },
                 _ => plain(storing(error)),
             },

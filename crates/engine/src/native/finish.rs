@@ -16,6 +16,8 @@ use crate::words;
 
 /// Refusals in a row, on the same commit, after which the model is asked to plan anew.
 const STALLED: u32 = 3;
+/// Times that Regie's line may move under a proposal before the owner is asked to see to it.
+const MOVES: u32 = 5;
 /// How much of the model's closing words goes into reasons and merges, in bytes.
 const SUMMARY: usize = 2_000;
 
@@ -172,7 +174,12 @@ impl View {
             self.stage = Stage::Delivering { request: DeliverRequest { commit, line } };
             return;
         }
-        let MergeFailed { message, conflicts } = parse(payload).unwrap_or_default();
+        let MergeFailed { message, conflicts, moved } = parse(payload).unwrap_or_default();
+        if moved && self.moves < MOVES {
+            self.moves = self.moves.saturating_add(1);
+            self.stage = Stage::Following;
+            return;
+        }
         let why = match (conflicts.is_empty(), message.is_empty()) {
             (false, _) => format!("conflicts in {}", conflicts.join(", ")),
             (true, false) => message,

@@ -30,6 +30,8 @@ pub(super) enum Stage {
     Pausing { until: Timestamp, why: String },
     /// The workspace is committed before the criteria are judged.
     Checkpointing,
+    /// Regie's line moved under the proposal: the same commit is proposed to the line as it is now.
+    Following,
     /// The criteria are judged.
     Judging,
     /// The proposal is merged.
@@ -91,6 +93,8 @@ pub(super) struct View {
     /// Refusals of the stop hook in a row on the same commit.
     pub(super) refusals: u32,
     pub(super) refused_at: Option<String>,
+    /// How often Regie's line moved under the proposal.
+    pub(super) moves: u32,
     jobs: BTreeMap<StepNo, Job>,
 }
 
@@ -123,6 +127,7 @@ impl View {
             nudges: 0,
             refusals: 0,
             refused_at: None,
+            moves: 0,
             jobs: BTreeMap::new(),
         }
     }
@@ -305,9 +310,14 @@ impl View {
         self.started.as_ref().map_or("", |started| started.branch.as_str())
     }
 
+    /// The commit of the last checkpoint; `None` while nothing was changed.
+    pub(super) fn commit(&self) -> Option<&str> {
+        self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.commit.as_deref())
+    }
+
     /// What is left of the work, for the owner.
     pub(super) fn kept(&self) -> String {
-        match self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.commit.as_deref()) {
+        match self.commit() {
             Some(commit) => format!("branch `{}` keeps the work at {}", self.branch(), short(commit)),
             None if self.touched => "changes are in the workspace, nothing was committed".into(),
             None => "nothing was changed".into(),

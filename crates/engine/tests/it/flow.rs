@@ -239,3 +239,42 @@ fn prose_beside_calls_is_no_end() {
     world.model(&answer(models::Stop::EndTurn, blocks));
     world.one("shell");
 }
+
+/// A proposal whose merge finds that Regie's line has moved.
+fn moved(world: &mut World) {
+    let merge = world.one("merge");
+    world.done(&merge, Outcome::Failed, &json!({"message": "the line has moved", "moved": true}));
+}
+
+#[test]
+fn a_line_that_moved_is_followed_with_the_same_commit_and_asked_about_anew() {
+    let mut world = World::new(&["true"]);
+    world.model(&says("done"));
+    world.checkpoint(Some("c0ffee"));
+    world.verdict(0, "");
+    moved(&mut world);
+    let step = world.one("checkpoint");
+    assert_eq!(world.request(&step)["keep"], "c0ffee");
+    let mut now = checkpoint(Some("c0ffee"));
+    now["line_head"] = json!("d".repeat(40));
+    world.done(&step, Outcome::Succeeded, &now);
+    world.verdict(0, "");
+    let merge = world.one("merge");
+    assert_eq!(world.request(&merge)["head"], "c0ffee");
+    assert_eq!(world.request(&merge)["expected_line_head"], "d".repeat(40));
+}
+
+#[test]
+fn a_line_that_never_stands_still_is_left_to_the_owner() {
+    let mut world = World::new(&[]);
+    world.model(&says("done"));
+    world.checkpoint(Some("c0ffee"));
+    for _ in 0..5 {
+        moved(&mut world);
+        world.checkpoint(Some("c0ffee"));
+    }
+    moved(&mut world);
+    let (end, reason) = world.end();
+    assert_eq!(end, End::Partial);
+    insta::assert_snapshot!(reason, @"the merge was not made: the line has moved; branch `coder/run` keeps the work at c0ffee");
+}
