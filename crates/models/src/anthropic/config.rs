@@ -64,7 +64,9 @@ pub enum Error {
         why: &'static str,
     },
     /// The idle timeout is no number of seconds.
-    #[error("{IDLE_ENV} is not a whole number of seconds from 1 on; set it to something like 180, or unset it")]
+    #[error(
+        "{IDLE_ENV} is not a whole number of seconds from 1 on; set it to something like 180, or unset it"
+    )]
     BadIdle,
     /// The HTTP client could not be built.
     #[error("the HTTP client could not be built; check the system's certificates")]
