@@ -154,8 +154,9 @@ impl Host {
         self.lock().keys().copied().collect()
     }
 
-    /// Claims a run and drives it. With an order, a run that rests is woken to carry it out; a run
-    /// that is live already takes orders through [`order`](Self::order).
+    /// Claims a run and drives it; returns when its task has it, and tries by itself whatever fails
+    /// later. With an order, a run that rests is woken to carry it out, and this returns when the order
+    /// is on record; a run that is live already takes orders through [`order`](Self::order).
     ///
     /// # Errors
     /// When the run cannot be read, claimed or driven, or the order is refused. Nothing has changed

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "announce")]
 pub mod announce;
+pub mod fakes;
 pub mod script;
 pub mod sim;
 pub mod suite;

@@ -34,6 +34,8 @@ pub(super) struct Task {
     replies: BTreeMap<u64, Vec<Reply>>,
     /// The last ticket that was submitted.
     ticket: u64,
+    /// How long the next wait for a failing journal is.
+    retry: Duration,
 }
 
 struct Loaded {
@@ -60,10 +62,12 @@ impl Task {
             generation: 0,
             replies: BTreeMap::new(),
             ticket: 0,
+            retry: RETRY_FIRST,
         }
     }
 
-    /// Drives the run until it rests, ends or is lost. `ready` hears whether the first load worked.
+    /// Drives the run until it rests, ends or is lost. `ready` hears whether the first load worked, and
+    /// of an order when it is on record.
     pub(super) async fn run(mut self, order: Option<Order>, ready: Reply) -> Rest {
         // The daemon holds the home's lock: whoever held the run before is dead.
         let mut loaded = match self.load(true).await {
@@ -73,6 +77,7 @@ impl Task {
                 return Rest::Gone;
             }
         };
+        let ordered = order.is_some();
         let outputs = match self.claim(&mut loaded, order) {
             Ok(outputs) => outputs,
             Err(error) => {
@@ -82,8 +87,12 @@ impl Task {
             }
         };
         let mut halt = self.perform(outputs);
-        self.replies.entry(self.ticket).or_default().push(ready);
-        let mut retry = RETRY_FIRST;
+        if ordered {
+            self.replies.entry(self.ticket).or_default().push(ready);
+        } else {
+            // From here on the task tries again by itself whatever fails.
+            let _ = ready.send(Ok(()));
+        }
         loop {
             let reason = match halt.take() {
                 Some(reason) => reason,
@@ -98,8 +107,7 @@ impl Task {
                 Halt::Reload => {}
                 Halt::Storage(why) => {
                     tracing::error!(run = %self.run, why, "the journal cannot write; trying again");
-                    tokio::time::sleep(retry).await;
-                    retry = (retry * 2).min(RETRY_LAST);
+                    self.pause().await;
                 }
             }
             match self.reload().await {
@@ -114,7 +122,6 @@ impl Task {
 
     /// Loads the run again after a failed append. `None` when it cannot be had any more.
     async fn reload(&mut self) -> Option<(Loaded, Option<Halt>)> {
-        let mut wait = RETRY_FIRST;
         loop {
             self.generation += 1;
             // Whoever has taken the run meanwhile keeps it.
@@ -135,8 +142,26 @@ impl Task {
                 return None;
             }
             tracing::error!(run = %self.run, %error, "the run cannot be loaded again; trying again");
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(RETRY_LAST);
+            self.pause().await;
+        }
+    }
+
+    /// Waits before the next try. Orders come back as not recorded meanwhile: whoever gave one is not
+    /// left waiting for a disk.
+    async fn pause(&mut self) {
+        let sleep = tokio::time::sleep(self.retry);
+        self.retry = (self.retry * 2).min(RETRY_LAST);
+        tokio::pin!(sleep);
+        loop {
+            tokio::select! {
+                () = &mut sleep => return,
+                message = self.receiver.recv() => match message {
+                    Some(Message::Order(_, reply)) => drop(reply.send(Err(Error::NotRecorded))),
+                    // For a machine that is gone.
+                    Some(Message::Input(..)) => {}
+                    None => return,
+                },
+            }
         }
     }
 
@@ -183,17 +208,28 @@ impl Task {
             let message = tokio::select! {
                 message = self.receiver.recv() => message,
                 () = sleep => Some(Message::Input(self.generation, Input::Tick)),
-                _ = renewal.tick() => {
-                    if self.ports.journal.renew(&loaded.claim, self.ports.clock.now(), CLAIM_TTL).is_err() {
-                        return Halt::Fenced;
-                    }
-                    continue;
-                }
+                _ = renewal.tick() => match self.renew(&loaded.claim) {
+                    Ok(()) => continue,
+                    Err(halt) => return halt,
+                },
             };
             let Some(message) = message else { return Halt::Fenced };
             if let Some(halt) = self.take(&mut loaded.machine, message) {
                 return halt;
             }
+        }
+    }
+
+    /// Prolongs the claim. A claim that cannot be written is not lost: until somebody else takes the run
+    /// it is ours, and the fence tells.
+    fn renew(&self, claim: &Claim) -> Result<(), Halt> {
+        match self.ports.journal.renew(claim, self.ports.clock.now(), CLAIM_TTL) {
+            Ok(()) => Ok(()),
+            Err(ClaimError::Storage(why)) => {
+                tracing::warn!(run = %self.run, why, "the claim could not be prolonged; trying again");
+                Ok(())
+            }
+            Err(_) => Err(Halt::Fenced),
         }
     }
 

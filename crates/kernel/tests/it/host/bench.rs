@@ -1,0 +1,163 @@
+//! A host over fakes, with one run on record.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use domain::budget::Exhausted;
+use domain::run::{End, Status};
+use domain::{Decision, Fact, Recorded, RunId, RunState, StepNo, Verdict};
+use kernel::Driver;
+use kernel::host::{Drivers, Error, Host, Ports, Rest};
+use kernel::machine::{Input, Order};
+use kernel::port::{Action, Authority, Inbox, Journal as _, Refused, Workspaces};
+use testkit::fakes::{CountingRng, ManualExecutor, MemoryJournal, RuntimeClock};
+use testkit::sim::{Op, Program, Rule, Script};
+use testkit::suite::history::{Chain, lease};
+
+pub(super) const DONE: Status = Status::Ended { end: End::Done };
+pub(super) const OWNER: &str = "human:owner";
+pub(super) const HOLDER: &str = "daemon:1";
+/// How long a gate stays open, in milliseconds.
+pub(super) const PATIENCE: u64 = 600_000;
+
+pub(super) struct Bench {
+    pub(super) journal: Arc<MemoryJournal>,
+    pub(super) executor: Arc<ManualExecutor>,
+    pub(super) drivers: Arc<Scripts>,
+    pub(super) host: Arc<Host>,
+    pub(super) run: RunId,
+}
+
+impl Bench {
+    pub(super) fn new(batches: &[&[Op]]) -> Self {
+        let program = Arc::new(Program::of(batches));
+        let journal = Arc::new(MemoryJournal::default());
+        let executor = Arc::new(ManualExecutor::default());
+        let drivers = Arc::new(Scripts { program: Arc::clone(&program), broken: AtomicBool::new(false) });
+        let ports = Ports {
+            journal: Arc::clone(&journal) as _,
+            authority: Arc::new(Rules(program)),
+            executor: Arc::clone(&executor) as _,
+            workspaces: Arc::new(Still),
+            drivers: Arc::clone(&drivers) as _,
+            clock: Arc::new(RuntimeClock::begin()),
+            rng: Arc::new(CountingRng::default()),
+        };
+        let run = begin(&journal, 1);
+        let host = Arc::new(Host::new(ports, HOLDER.into()));
+        Self { journal, executor, drivers, host, run }
+    }
+
+    /// Puts another run on record.
+    pub(super) fn another(&self, number: u64) -> RunId {
+        begin(&self.journal, number)
+    }
+
+    pub(super) async fn launch(&self) -> Result<(), Error> {
+        self.host.launch(self.run, None).await
+    }
+
+    pub(super) async fn order(&self, order: Order) -> Result<(), Error> {
+        self.host.order(self.run, order).await
+    }
+
+    pub(super) async fn stop(&self) -> Result<(), Error> {
+        self.order(Order::Stop { by: OWNER.into() }).await
+    }
+
+    pub(super) async fn resume(&self) -> Result<(), Error> {
+        self.order(Order::Resume { by: OWNER.into() }).await
+    }
+
+    /// Returns when nobody has anything to do: only then paused time goes on.
+    pub(super) async fn idle(&self) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    /// Waits until no task drives the run any more, and gives its state on record.
+    pub(super) async fn at_rest(&self) -> Status {
+        self.at_rest_of(self.run).await
+    }
+
+    pub(super) async fn at_rest_of(&self, run: RunId) -> Status {
+        let resting = async {
+            while let Some(mut rest) = self.host.rest(run) {
+                let _ = rest.wait_for(|rest| *rest != Rest::Moving).await;
+            }
+        };
+        // Keeps a broken test from hanging.
+        tokio::time::timeout(Duration::from_secs(3_600), resting).await.unwrap();
+        self.journal.state(run).status
+    }
+
+    pub(super) fn state(&self) -> RunState {
+        self.journal.state(self.run)
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.journal.position()
+    }
+
+    pub(super) fn facts<T>(&self, wanted: impl Fn(&Fact) -> Option<T>) -> Vec<T> {
+        self.journal.events(self.run).iter().filter_map(|event| wanted(&event.header.fact)).collect()
+    }
+}
+
+fn begin(journal: &MemoryJournal, number: u64) -> RunId {
+    let mut chain = Chain::new(number);
+    journal.create(chain.start()).unwrap();
+    chain.run()
+}
+
+pub(super) struct Scripts {
+    program: Arc<Program>,
+    broken: AtomicBool,
+}
+
+impl Scripts {
+    /// Whether drivers can be made from now on.
+    pub(super) fn works(&self, works: bool) {
+        self.broken.store(!works, Ordering::Relaxed);
+    }
+}
+
+impl Drivers for Scripts {
+    fn driver(&self, _: &Recorded) -> Result<Box<dyn Driver>, Refused> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(Refused { code: "run.undrivable".into(), hint: "the prompt is gone".into() });
+        }
+        Ok(Box::new(Script::new(Arc::clone(&self.program))))
+    }
+}
+
+struct Rules(Arc<Program>);
+
+impl Authority for Rules {
+    fn decide(&self, action: &Action<'_>) -> Result<Decision, Exhausted> {
+        let verdict = match self.0.op_of(action.tool).map(|(_, op)| op.rule) {
+            Some(Rule::Ask) if action.approved.is_none() => Verdict::Ask,
+            Some(Rule::Allow | Rule::Ask) => Verdict::Allow,
+            _ => Verdict::Deny,
+        };
+        let gate = action.approved;
+        Ok(Decision { verdict, rule: "scripted".into(), lease: lease(1), epoch: 1, gate })
+    }
+
+    fn patience(&self, _: &Action<'_>) -> u64 {
+        PATIENCE
+    }
+}
+
+/// Workspaces in which nothing moves.
+struct Still;
+
+impl Workspaces for Still {
+    fn snapshot(&self, _: RunId, inbox: Arc<dyn Inbox>) {
+        inbox.send(Input::Snapshotted("snapshot".into()));
+    }
+
+    fn restore(&self, _: RunId, step: StepNo, _: &str, inbox: Arc<dyn Inbox>) {
+        inbox.send(Input::Restored(step));
+    }
+}
