@@ -65,13 +65,18 @@ fn existing(asked: &Path) -> io::Result<(PathBuf, Vec<PathBuf>)> {
 }
 
 fn broken(path: &str, asked: &Path, error: &io::Error) -> String {
-    match fs::read_link(asked) {
-        Ok(target) => format!(
-            "`{path}` is a symbolic link to `{}`, which does not exist or lies outside of the workspace",
-            target.display()
-        ),
-        Err(_) => format!("`{path}` cannot be reached: {error}"),
+    // The path may lead through a link before its last part.
+    for part in asked.ancestors() {
+        let Ok(target) = fs::read_link(part) else { continue };
+        if fs::canonicalize(part).is_err() {
+            let through = if part == asked { "is" } else { "leads through" };
+            return format!(
+                "`{path}` {through} a symbolic link to `{}`, which does not exist or lies outside of the workspace",
+                target.display()
+            );
+        }
     }
+    format!("`{path}` cannot be reached: {error}")
 }
 
 /// The content of a regular file.

@@ -147,8 +147,21 @@ fn links_do_not_lead_out() {
     std::os::unix::fs::symlink("/etc/passwd", bench.path("passwd")).unwrap();
     std::os::unix::fs::symlink("..", bench.path("up")).unwrap();
     std::os::unix::fs::symlink("inside.txt", bench.path("good")).unwrap();
+    let other = bench.home.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("secret"), "host").unwrap();
+    std::os::unix::fs::symlink(&other, bench.path("dir")).unwrap();
     bench.put("inside.txt", "in\n");
-    for path in ["link", "passwd", "up/secret", "../secret", "/etc/passwd", secret.to_str().unwrap()] {
+    for path in [
+        "link",
+        "passwd",
+        "dir/secret",
+        "dir/new",
+        "up/secret",
+        "../secret",
+        "/etc/passwd",
+        secret.to_str().unwrap(),
+    ] {
         for (tool, input) in [
             ("read", json!({"path": path})),
             ("edit", json!({"path": path, "old": "host", "new": "mine"})),
