@@ -159,17 +159,20 @@ pub(super) fn result(outcome: Outcome, payload: Option<&Payload>) -> Result<Stri
         );
     };
     let mut text = output.text;
-    let mut note = |line: String| {
+    // How a command ended is its last line in brackets; what the runner has said is not said twice.
+    let is_told = text.lines().next_back().is_some_and(|line| line.starts_with('[') && line.ends_with(']'));
+    let note = match (outcome, output.exit_code) {
+        _ if is_told => None,
+        (Outcome::TimedOut, _) => Some("[its time was up and it was ended]".to_owned()),
+        (Outcome::Cancelled, _) => Some("[it was interrupted before it ended]".to_owned()),
+        (_, Some(code)) if code != 0 => Some(format!("[exit code {code}]")),
+        _ => None,
+    };
+    if let Some(note) = note {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        text.push_str(&line);
-    };
-    match (outcome, output.exit_code) {
-        (Outcome::TimedOut, _) => note("[its time was up and it was ended]".into()),
-        (Outcome::Cancelled, _) => note("[it was interrupted before it ended]".into()),
-        (_, Some(code)) if code != 0 => note(format!("[exit code {code}]")),
-        _ => {}
+        text.push_str(&note);
     }
     if outcome != Outcome::Succeeded || output.is_error { Err(text) } else { Ok(text) }
 }

@@ -113,7 +113,7 @@ fn the_built_in_tools_are_fit_for_the_wire_and_the_runners_results_are_read() {
     world.model(&calls(vec![shell("t1", "node --test")]));
     let step = world.one("shell");
     let output = runner::ToolOutput {
-        text: "not ok".into(),
+        text: "not ok\n[exit code 1]".into(),
         exit_code: Some(1),
         is_error: true,
         truncated_bytes: 0,
