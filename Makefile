@@ -42,7 +42,7 @@ unit: ## Unit, property, port and simulation tests
 	$(CARGO) nextest run --workspace --locked --no-fail-fast
 
 jail: ## The jail's and the runner's tests once more, as an ordinary user
-	scripts/as-ordinary-user sandbox runner
+	scripts/as-ordinary-user sandbox runner regie
 
 journeys: build ## The first mission, end to end through the release binary
 	REGIE="$$(realpath $(REGIE))" scripts/first-mission-holds

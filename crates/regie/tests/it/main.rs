@@ -1,7 +1,10 @@
 //! The command line as its users meet it: the real binary, the real daemon, a scripted model.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that cannot go on has failed")]
 
+mod bad_input;
 mod crash;
+#[cfg(target_os = "linux")]
+mod jail;
 mod mission;
 mod reference;
 mod refusals;

@@ -2,11 +2,22 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use testkit::script::{self, Options, Server};
 
 /// A model that runs the tests, mends the sum, and runs them again.
 pub(crate) const MEND: &str = include_str!("mend.toml");
+
+/// Nothing here takes that long; it only keeps a broken test from hanging.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The binary under test; `REGIE_BIN` names a copy that another user may execute.
+fn binary() -> PathBuf {
+    std::env::var_os("REGIE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_regie").into()).into()
+}
 
 pub(crate) struct World {
     scratch: tempfile::TempDir,
@@ -17,18 +28,36 @@ pub(crate) struct World {
 impl World {
     /// A world without a model.
     pub(crate) fn empty() -> Self {
+        Self::empty_at(tempfile::tempdir().unwrap())
+    }
+
+    fn empty_at(scratch: tempfile::TempDir) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let world = Self { scratch: tempfile::tempdir().unwrap(), runtime, model: None };
+        let world = Self { scratch, runtime, model: None };
         std::fs::create_dir(world.project()).unwrap();
         world
     }
 
     /// A world with a repository whose check fails, and a scripted model.
     pub(crate) fn new(scenario: &str) -> Self {
-        let mut world = Self::empty();
+        Self::with(scenario, Options::default())
+    }
+
+    /// The same, with a model server of one's own making.
+    pub(crate) fn with(scenario: &str, options: Options) -> Self {
+        Self::of(tempfile::tempdir().unwrap(), scenario, options)
+    }
+
+    /// The same, in a directory that the scenario could name.
+    pub(crate) fn at(scratch: tempfile::TempDir, scenario: &str) -> Self {
+        Self::of(scratch, scenario, Options::default())
+    }
+
+    fn of(scratch: tempfile::TempDir, scenario: &str, options: Options) -> Self {
+        let mut world = Self::empty_at(scratch);
         let scenarios = script::parse(scenario).unwrap();
-        let model = world.runtime.block_on(Server::start(scenarios, Options::default())).unwrap();
+        let model = world.runtime.block_on(Server::start(scenarios, options)).unwrap();
         world.model = Some(model);
         std::fs::write(world.project().join("sum.sh"), "echo $(($1 - $2))\n").unwrap();
         std::fs::write(
@@ -48,6 +77,11 @@ impl World {
         world
     }
 
+    /// A directory that everything of this world lies in, and that is gone with it.
+    pub(crate) fn scratch(&self) -> PathBuf {
+        self.scratch.path().canonicalize().unwrap()
+    }
+
     pub(crate) fn project(&self) -> PathBuf {
         self.scratch.path().join("project")
     }
@@ -62,7 +96,7 @@ impl World {
 
     /// The binary in this world, without a terminal.
     pub(crate) fn regie(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_regie"));
+        let mut command = Command::new(binary());
         command
             .args(args)
             .current_dir(self.project())
@@ -78,7 +112,43 @@ impl World {
 
     /// Its exit code, stdout and stderr.
     pub(crate) fn ask(&self, args: &[&str]) -> Said {
-        Said::of(self.regie(args).output().unwrap())
+        finish(self.regie(args))
+    }
+
+    /// The requests that the model was sent so far.
+    pub(crate) fn asked(&self) -> Vec<Value> {
+        let served = self.model.as_ref().map(Server::served).unwrap_or_default();
+        served.iter().map(|served| serde_json::from_slice(&served.body).unwrap()).collect()
+    }
+
+    /// The events of a run.
+    pub(crate) fn events(&self, run: &str) -> Vec<Value> {
+        self.ask(&["log", run, "--json"]).lines()
+    }
+
+    /// Waits until a run has ended, and gives its last event and its row.
+    #[track_caller]
+    pub(crate) fn ended(&self, run: &str) -> Ended {
+        let log = self.ask(&["log", run, "--follow", "--json"]);
+        let last = log.lines().last().cloned().unwrap_or_default();
+        assert_eq!(last["fact"]["fact"], "ended", "{log:?}");
+        let end = last["fact"]["end"].as_str().unwrap().to_owned();
+        let row = self.ask(&["show", run, "--json"]);
+        Ended { end, reason: last["content"].as_str().unwrap_or_default().to_owned(), shown: row.out }
+    }
+
+    /// Checks that the record holds and that nothing of this world is still at work.
+    #[track_caller]
+    pub(crate) fn is_whole(&self) {
+        let audit = self.ask(&["audit", "verify"]);
+        assert_eq!((audit.code, audit.out.contains("every link holds")), (Some(0), true), "{audit:?}");
+        let open = self.ask(&["runs", "--open", "--json"]);
+        assert_eq!(open.out, "[]\n", "{open:?}");
+    }
+
+    /// The workspace of a run.
+    pub(crate) fn workspace(&self, run: &str) -> PathBuf {
+        self.home().join("work").join(run).join("tree")
     }
 
     /// The process id of the daemon.
@@ -105,6 +175,53 @@ impl Drop for World {
     }
 }
 
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) end: String,
+    pub(crate) reason: String,
+    /// What `regie show --json` says of it.
+    pub(crate) shown: String,
+}
+
+/// Runs a command to its end, which must come.
+#[track_caller]
+pub(crate) fn finish(mut command: Command) -> Said {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    let (sender, receiver) = mpsc::channel();
+    let waiting = std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let Ok(output) = receiver.recv_timeout(PATIENCE) else {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        panic!("it hangs: {:?}", command.get_args().collect::<Vec<_>>());
+    };
+    waiting.join().unwrap().unwrap();
+    Said::of(output.unwrap())
+}
+
+/// Waits until something is so. What it waits for has no event of its own.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The processes that are alive with this text in their command line.
+pub(crate) fn alive(mark: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).ok()?;
+        let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let is_dead = stat.contains(") Z ") || stat.contains(") X ");
+        (line.contains(mark) && !is_dead).then(|| format!("{} {line}", process.path().display()))
+    });
+    lines.collect()
+}
+
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -118,13 +235,18 @@ impl Said {
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
+    /// The data without the breaks that a width puts into it.
+    pub(crate) fn flat(&self) -> String {
+        self.out.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// One JSON document.
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// JSON lines.
-    pub(crate) fn lines(&self) -> Vec<serde_json::Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }

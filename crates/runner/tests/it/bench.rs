@@ -16,6 +16,11 @@ use serde_json::{Value, json};
 /// Nothing here takes that long; it only keeps a broken test from hanging.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// The runner under test; `REGIE_BIN` names a copy that another user may execute.
+fn program() -> PathBuf {
+    std::env::var_os("REGIE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_runner-alone").into()).into()
+}
+
 #[derive(Default)]
 struct MemoryArtifacts(Mutex<HashMap<Digest, Vec<u8>>>);
 
@@ -68,7 +73,7 @@ impl Bench {
         let workspace = home.path().join(deep).join("work");
         std::fs::create_dir_all(&workspace).unwrap();
         let spool = home.path().join(deep).join("spool").join(run.to_string());
-        let mut config = Config::new(run, spool, workspace, env!("CARGO_BIN_EXE_runner-alone"));
+        let mut config = Config::new(run, spool, workspace, program());
         config.idle = 60_000;
         let mut bench = Self { home, config, daemon: None, fence: 1, next: 1 };
         bench.restart_daemon();
