@@ -222,7 +222,10 @@ impl<D: Driver> Machine<D> {
         let reserved = open.planned.reserve;
         self.must(context, Command::Intend { step, decision, reserved, snapshot });
         self.repeat.remove(&step);
-        if let Some(work) = self.work(step) {
+        if let Some(mut work) = self.work(step) {
+            // Just past the cap on time a step has no business any more.
+            let left = self.state.budget.caps.millis.saturating_sub(self.state.active_time(context.now));
+            work.timeout = work.timeout.min(left.saturating_add(1));
             self.flights.insert(step, Flight::Starting);
             self.batch.after.push(Output::Start(work));
         }

@@ -1,6 +1,6 @@
 //! Every cap ends the run with a type of its own, keeps what was done, and is never passed.
 
-use crate::world::{MEND, World};
+use crate::world::{MEND, World, alive};
 
 use super::with;
 
@@ -60,6 +60,32 @@ fn tokens() {
 #[test]
 fn time() {
     check(["--max-time", "1s"], 2, "the cap on time");
+}
+
+/// The cap on time ends what is running, however long that would have gone on.
+#[track_caller]
+fn cut_short(turn: &str) {
+    let world = World::new(turn);
+    let said = world.ask(&with(&["--yes", "--max-time", "1s"]));
+    assert_eq!(said.code, Some(5), "{said:?}");
+    assert!(said.flat().contains("the cap on time"), "{said:?}");
+    world.is_whole();
+}
+
+#[test]
+fn time_during_a_command() {
+    let mark = "735186303";
+    cut_short(&format!(
+        "[[turn]]\n[[turn.call]]\nname = \"shell\"\ninput = {{ command = \"sleep {mark}\" }}\n[[turn]]\ntext = \"Done.\"\n"
+    ));
+    assert_eq!(alive(mark), Vec::<String>::new());
+}
+
+#[test]
+fn time_during_a_model_call() {
+    cut_short(
+        "[[turn]]\ntext = \"Never said.\"\n[[turn.fault]]\nkind = \"silence\"\nafter_events = 2\ntimes = 0\n",
+    );
 }
 
 #[test]
