@@ -37,7 +37,7 @@ impl Drivers for NativeDrivers {
         };
         if fact.driver != engine::native::NAME {
             return Err(refused(format!(
-                "the run was started with driver `{}`, and this Regie drives `{}`: resume it with the Regie that \
+                "the run was started with driver `{}`, and this Regie drives `{}`; resume it with the Regie that \
                  started it, or cancel it there",
                 fact.driver,
                 engine::native::NAME

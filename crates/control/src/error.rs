@@ -44,6 +44,18 @@ impl Error {
         self
     }
 
+    /// With the mend that the detail ends in, as a hint of its own: `what is wrong; how to mend it`.
+    #[must_use]
+    pub fn mend_apart(mut self) -> Self {
+        if self.hint.is_none()
+            && let Some((what, mend)) = self.detail.rsplit_once("; ")
+        {
+            self.hint = Some(mend.to_owned());
+            self.detail = what.to_owned();
+        }
+        self
+    }
+
     /// The HTTP status.
     pub const fn status(&self) -> u16 {
         match self.kind {
@@ -71,7 +83,7 @@ impl From<kernel::port::JournalError> for Error {
         use kernel::port::JournalError::{Damaged, NoSuchRun, Storage};
         let detail = error.to_string();
         match error {
-            NoSuchRun(_) => Self::new(Kind::NotFound, "run.not_found", detail),
+            NoSuchRun(_) => Self::new(Kind::NotFound, "run.not_found", detail).mend_apart(),
             Storage(_) => {
                 Self::new(Kind::Unavailable, "journal.unreadable", detail).hint("see `regie doctor`")
             }
@@ -85,13 +97,17 @@ impl From<kernel::port::JournalError> for Error {
 impl From<kernel::host::Error> for Error {
     fn from(error: kernel::host::Error) -> Self {
         use kernel::host::Error as Host;
+        use kernel::port::ClaimError;
         let detail = error.to_string();
         match error {
-            Host::Refused(_) => Self::new(Kind::Conflict, "run.refused", detail),
+            Host::Refused(_) => Self::new(Kind::Conflict, "run.refused", detail).mend_apart(),
+            Host::Claim(ClaimError::NoSuchRun(_)) => {
+                Self::new(Kind::NotFound, "run.not_found", detail).mend_apart()
+            }
             Host::Claim(_) => Self::new(Kind::Conflict, "run.claimed", detail),
             Host::Journal(error) => error.into(),
-            Host::Driver(_) => Self::new(Kind::Unavailable, "run.undrivable", detail),
-            Host::NotRecorded => Self::new(Kind::Unavailable, "run.not_recorded", detail),
+            Host::Driver(_) => Self::new(Kind::Unavailable, "run.undrivable", detail).mend_apart(),
+            Host::NotRecorded => Self::new(Kind::Unavailable, "run.not_recorded", detail).mend_apart(),
         }
     }
 }
@@ -116,11 +132,18 @@ impl From<kernel::port::ArtifactError> for Error {
 
 impl From<store::Error> for Error {
     fn from(error: store::Error) -> Self {
+        let (kind, code) = match error {
+            store::Error::Owner(_) => (Kind::Invalid, "project.unusable"),
+            store::Error::Diverged { .. } => (Kind::Conflict, "project.diverged"),
+            _ => (Kind::Unavailable, "store.failed"),
+        };
+        let said = error.to_string();
         let detail = crate::view::with_causes(&error);
-        match error {
-            store::Error::Owner(_) => Self::new(Kind::Invalid, "project.unusable", detail),
-            store::Error::Diverged { .. } => Self::new(Kind::Conflict, "project.diverged", detail),
-            _ => Self::new(Kind::Unavailable, "store.failed", detail),
+        // The store's messages end in the mend; a conflict's end in the list of its files.
+        let mend = said.rsplit_once(": ").filter(|_| !matches!(error, store::Error::Conflict { .. }));
+        match (mend, detail.strip_prefix(&said)) {
+            (Some((what, mend)), Some(causes)) => Self::new(kind, code, format!("{what}{causes}")).hint(mend),
+            _ => Self::new(kind, code, detail),
         }
     }
 }

@@ -45,7 +45,6 @@ struct Project {
 struct Prepared {
     owner: Owner,
     project: ProjectId,
-    tree: Tree,
     base: String,
     workspace: PathBuf,
     system: Digest,
@@ -101,7 +100,7 @@ impl Control {
         let position = self.ports.journal.position();
         let begun = self.begin(run, lease, &branch, &mission, now).await;
         if let Err(error) = begun {
-            take_away(&prepared);
+            take_away(&prepared.workspace);
             return Err(error);
         }
         self.host.ring();
@@ -180,13 +179,13 @@ impl Control {
         let (layout, path, branch) = (self.layout.clone(), PathBuf::from(project), branch.to_owned());
         let fresh = ProjectId::new(self.clock().now().0, self.random());
         let toolbox = self.toolbox.to_bytes().map_err(internal)?;
-        self.blocking(move || {
+        let dir = layout.workspace(run);
+        let prepare = move || {
             let owner = Tree::inspect(&path)?;
             let project = project_of(&*records, &owner.root, fresh)?;
             let tree = Tree::open_or_create(&layout.tree(project))?;
             let base = tree.import(&owner)?;
             tree.branch_create(&branch, &base)?;
-            let dir = layout.workspace(run);
             if let Some(parent) = dir.parent() {
                 std::fs::create_dir_all(parent).map_err(|error| unavailable("store.failed", &error))?;
             }
@@ -200,10 +199,10 @@ impl Control {
                 workspace: dir,
                 owner,
                 project,
-                tree,
             })
-        })
-        .await
+        };
+        let workspace = self.layout.workspace(run);
+        self.blocking(move || prepare().inspect_err(|_| take_away(&workspace))).await
     }
 
     fn jail_warning(&self, allow_unjailed: bool) -> Result<Vec<String>, Error> {
@@ -309,11 +308,14 @@ fn left_out(owner: &Owner) -> Option<String> {
 
 /// Takes away what was prepared for a run that did not begin. Its branch, which holds nothing of its
 /// own, is left to the branches' time to live.
-fn take_away(prepared: &Prepared) {
-    let dir = prepared.workspace.parent().unwrap_or(&prepared.workspace);
-    if let Err(error) = std::fs::remove_dir_all(dir) {
-        let (dir, tree) = (dir.display(), prepared.tree.git_dir().display());
-        tracing::warn!(%dir, %tree, %error, "a workspace of a run that did not begin is left behind");
+fn take_away(workspace: &Path) {
+    let dir = workspace.parent().unwrap_or(workspace);
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let dir = dir.display();
+            tracing::warn!(%dir, %error, "a workspace of a run that did not begin is left behind");
+        }
+        _ => {}
     }
 }
 

@@ -31,7 +31,7 @@ impl Vendors {
     /// # Errors
     /// When there is no key or the address makes no sense.
     pub fn connect(&self, vendor: &Vendor) -> Result<Arc<dyn Provider>, Error> {
-        (self.connect)(vendor)
+        (self.connect)(vendor).map_err(Error::mend_apart)
     }
 
     /// Keeps a provider for a run.
