@@ -53,7 +53,7 @@ impl Control {
         })?;
         let (journal, wanted) = (self.journal(), name.to_lowercase());
         let row = self.blocking(move || gate_row(&*journal, &wanted)).await?;
-        self.vendors.renew(row.run, &request.vendor)?;
+        self.renew_key(row.run, &request.vendor).await?;
         let order = Order::Answer { gate: row.gate, action: Some(action), answer, by: OWNER.into() };
         self.host.order(row.run, order).await?;
         self.gate_fetch(&row.gate.to_string()).await

@@ -62,6 +62,10 @@ impl Control {
             return Err(Error::new(Kind::Invalid, "mission.no_goal", "the goal is empty")
                 .hint("say what should be done: regie run \"Make the failing test pass\""));
         }
+        if request.done.iter().any(|command| command.trim().is_empty()) {
+            return Err(Error::new(Kind::Invalid, "mission.blank_criterion", "a criterion is blank")
+                .hint("give a command that exits with 0 when the work is done: --done \"make test\""));
+        }
         let caps = caps(&request.caps)?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let provider = self.vendors.connect(&request.vendor)?;
@@ -105,7 +109,10 @@ impl Control {
         }
         self.host.ring();
         self.vendors.keep(run, provider);
-        self.host.launch(run, None).await?;
+        if let Err(error) = self.host.launch(run, None).await {
+            // It is on record: it has begun, and can be moved when that is mended.
+            warnings.push(format!("the run does not move yet: {error}; `regie resume {run}` tries again"));
+        }
         Ok(Started {
             mission: mission.id.to_string(),
             run: run.to_string(),

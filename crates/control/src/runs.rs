@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use domain::fact::{Parking, RunStarted};
-use domain::{Fact, Mission, Recorded, RunId};
+use domain::run::Status;
+use domain::{Fact, Mission, Recorded, RunId, RunState};
 use kernel::machine::Order;
 use kernel::port::{Journal, JournalError, RunRow};
 use store::{Tree, Treeish as _};
@@ -159,16 +160,27 @@ impl Control {
     /// When there is no such run, or it does not rest.
     pub async fn run_resume(&self, name: &str, request: Resume) -> Result<(), Error> {
         let run = self.resolve(name).await?;
-        self.vendors.renew(run, &request.vendor)?;
-        let row = {
-            let journal = self.journal();
-            self.blocking(move || Ok(journal.run(run)?)).await?
-        };
+        let state = self.renew_key(run, &request.vendor).await?;
+        if state.status == Status::Active && state.stopping && self.host.rest(run).is_some() {
+            let detail = format!("run {run} was told to stop, and does not rest yet");
+            return Err(Error::new(Kind::Conflict, "run.stopping", detail)
+                .hint("`regie resume` again when `regie runs` shows it parked"));
+        }
         // A run that moves needs no order; one that no task drives (its load failed) needs a launch.
-        if row.status == "active" {
+        if state.status == Status::Active {
             return Ok(self.host.launch(run, None).await?);
         }
         Ok(self.host.order(run, Order::Resume { by: OWNER.into() }).await?)
+    }
+
+    /// Takes a vendor's key for a run, and gives the run's state. For a run that is over none is kept.
+    pub(crate) async fn renew_key(&self, run: RunId, vendor: &api::Vendor) -> Result<RunState, Error> {
+        let journal = self.journal();
+        let state = self.blocking(move || Ok(state(&*journal, run)?)).await?;
+        if !state.has_ended() {
+            self.vendors.renew(run, vendor)?;
+        }
+        Ok(state)
     }
 
     async fn run_order(&self, name: &str, order: Order) -> Result<(), Error> {
@@ -206,6 +218,20 @@ impl Control {
             }
         })
         .await
+    }
+}
+
+/// What the events of a run lead to.
+fn state(journal: &dyn Journal, run: RunId) -> Result<RunState, JournalError> {
+    let mut state = RunState::new(run);
+    loop {
+        let page = journal.history(run, state.seq, PAGE)?;
+        for event in &page {
+            state.evolve(event.header.at, &event.header.fact);
+        }
+        if page.len() < PAGE {
+            return Ok(state);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use control::api::{CapsWanted, StartMission, Vendor};
+use control::api::{CapsWanted, Resume, StartMission, Vendor};
 use sandbox::Status as Jail;
 
 use crate::world::{World, git};
@@ -51,6 +51,8 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
     let goal = |goal: &str| StartMission { goal: goal.into(), ..world.mission() };
     assert_eq!(refused(&world, goal("")).1, "mission.no_goal");
     assert_eq!(refused(&world, goal(" \n")).1, "mission.no_goal");
+    let blank = StartMission { done: vec!["true".into(), "  ".into()], ..world.mission() };
+    assert_eq!(refused(&world, blank).1, "mission.blank_criterion");
     let capped = |caps| StartMission { caps, ..world.mission() };
     for caps in [
         CapsWanted { tokens: Some(0), ..CapsWanted::default() },
@@ -201,4 +203,36 @@ fn a_second_mission_has_the_same_project_and_a_branch_of_its_own() {
         world.gate(run);
     }
     assert_eq!(world.block(world.control().gate_list(true)).unwrap().len(), 2);
+}
+
+#[test]
+fn missions_that_begin_at_once_on_a_new_repository_share_its_project() {
+    let world = World::new();
+    let control = world.control();
+    let started = world.block(async {
+        let start = || control.mission_start(world.note());
+        let (a, b, c, d) = tokio::join!(start(), start(), start(), start());
+        [a, b, c, d]
+    });
+    for started in started {
+        world.gate(&started.unwrap().run);
+    }
+    world.tree();
+}
+
+#[test]
+fn a_run_that_cannot_be_driven_yet_has_begun_and_is_resumed_when_that_is_mended() {
+    let world = World::new();
+    world.daemon().artifacts.break_reads(true);
+    let started = world.start(world.note()).unwrap();
+    assert!(
+        started.warnings[0].contains(&format!("`regie resume {}`", started.run)),
+        "{:?}",
+        started.warnings
+    );
+    let resume = || world.block(world.control().run_resume(&started.run, Resume::default()));
+    assert_eq!(resume().unwrap_err().code, "run.undrivable");
+    world.daemon().artifacts.break_reads(false);
+    resume().unwrap();
+    world.gate(&started.run);
 }

@@ -28,6 +28,8 @@ fn a_run_is_meant_by_its_id_either_end_of_it_or_as_the_last() {
         assert_eq!((error.status(), error.code), (404, "run.not_found"), "`{unknown}`");
         assert_eq!(error.hint.as_deref(), Some("`regie runs` lists them"), "`{unknown}`");
     }
+    let stopped = world.block(world.control().run_stop(&nobody)).unwrap_err();
+    assert_eq!((stopped.status(), stopped.code), (404, "run.not_found"));
     let listed = world.block(world.control().run_list(true)).unwrap();
     assert_eq!(listed.iter().map(|run| &run.run).collect::<Vec<_>>(), [&second, &first]);
 }
@@ -108,6 +110,8 @@ fn a_run_stops_rests_and_goes_on() {
     let run = world.start(world.mission()).unwrap().run;
     world.block(world.daemon().bare.started(1));
     world.block(world.control().run_stop(&run)).unwrap();
+    let early = world.block(world.control().run_resume(&run, Resume::default())).unwrap_err();
+    assert_eq!((early.status(), early.code), (409, "run.stopping"), "it is not said to go on and then rests");
     world.daemon().bare.release();
     let parked = world.until(&run, |run| run.status != "active");
     assert_eq!((parked.status.as_str(), parked.reason.as_deref()), ("parked", Some("stopped by the owner")));
@@ -137,6 +141,33 @@ fn a_cancelled_run_is_over_for_every_order() {
         assert_eq!((error.status(), error.code), (409, "run.refused"));
         assert_eq!(error.hint.as_deref(), Some("start a new mission with `regie run`"));
     }
+}
+
+#[test]
+fn no_key_is_kept_for_a_run_that_is_over() {
+    let world = World::new();
+    let (run, gate) = world.asked(world.note());
+    world.answer(&gate, "refuse").unwrap();
+    world.ended(&run);
+    let id: RunId = run.parse().unwrap();
+    assert!(world.daemon().vendors.provider(id).is_some());
+    world.control().release(id);
+    let key = Resume { vendor: world.vendor() };
+    world.block(world.control().run_resume(&run, key)).unwrap_err();
+    assert!(world.daemon().vendors.provider(id).is_none());
+}
+
+#[test]
+fn a_gate_may_be_answered_while_its_run_rests() {
+    let world = World::new();
+    let (run, gate) = world.asked(world.mission());
+    world.block(world.control().run_stop(&run)).unwrap();
+    world.until(&run, |run| run.status == "parked");
+    world.answer(&gate, "approve").unwrap();
+    let parked = world.until(&run, |_| true);
+    assert_eq!((parked.status.as_str(), parked.gates), ("parked", vec![]));
+    world.block(world.control().run_resume(&run, Resume::default())).unwrap();
+    assert_eq!(world.ended(&run).0, "done");
 }
 
 #[test]

@@ -68,6 +68,7 @@ pub(crate) struct Daemon {
     runtime: Runtime,
     pub(crate) control: Arc<Control>,
     pub(crate) bare: Arc<Bare>,
+    pub(crate) vendors: Arc<Vendors>,
     pub(crate) journal: Arc<SqliteJournal>,
     pub(crate) artifacts: Arc<Breakable<FileArtifacts>>,
     pub(crate) records: Arc<Breakable<SqliteJournal>>,
@@ -77,6 +78,7 @@ pub(crate) struct Daemon {
 pub(crate) struct Breakable<T> {
     part: Arc<T>,
     broken: AtomicBool,
+    unreadable: AtomicBool,
 }
 
 fn runtime() -> Runtime {
@@ -328,24 +330,28 @@ impl Daemon {
             ports,
             records: Arc::clone(&records) as _,
             artifacts: Arc::clone(&artifacts) as _,
-            vendors,
+            vendors: Arc::clone(&vendors),
             deltas,
             toolbox: engine::Toolbox::built_in().unwrap(),
             jail: world.jail.clone(),
             holder: "daemon:test".into(),
         });
         drop(_inside);
-        Self { runtime, control: Arc::new(control), bare, journal: sqlite, artifacts, records }
+        Self { runtime, control: Arc::new(control), bare, vendors, journal: sqlite, artifacts, records }
     }
 }
 
 impl<T> Breakable<T> {
     fn new(part: Arc<T>) -> Self {
-        Self { part, broken: AtomicBool::new(false) }
+        Self { part, broken: AtomicBool::new(false), unreadable: AtomicBool::new(false) }
     }
 
     pub(crate) fn break_now(&self, broken: bool) {
         self.broken.store(broken, Ordering::Relaxed);
+    }
+
+    pub(crate) fn break_reads(&self, broken: bool) {
+        self.unreadable.store(broken, Ordering::Relaxed);
     }
 
     fn is_broken(&self) -> bool {
@@ -363,6 +369,9 @@ impl<T: Artifacts> Artifacts for Breakable<T> {
     }
 
     fn get(&self, digest: Digest) -> Result<Vec<u8>, ArtifactError> {
+        if self.unreadable.load(Ordering::Relaxed) {
+            return Err(ArtifactError::Missing(digest));
+        }
         self.part.get(digest)
     }
 }
