@@ -131,7 +131,8 @@ impl Native {
             risk,
             tool: tool.into(),
             request: Request::Whole(json(request)),
-            reserve: Amount::CALL,
+            // Committing costs nothing that a cap would bound.
+            reserve: if kind == StepKind::Checkpoint { Amount::default() } else { Amount::CALL },
             timeout: self.view.config.host_timeout,
             due: None,
         }])

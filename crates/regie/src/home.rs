@@ -83,7 +83,7 @@ impl Home {
     /// [`Error::Make`] and [`Error::Shared`].
     pub(crate) fn create(&self) -> Result<(), Error> {
         make(&self.root)?;
-        for path in [self.artifacts(), self.trees(), self.work(), self.spool(), self.log()] {
+        for path in [self.artifacts(), self.trees(), self.work(), self.spool(), self.log(), self.tmp()] {
             make(&path)?;
         }
         match self.socket.parent() {
@@ -120,6 +120,11 @@ impl Home {
     /// The journal.
     pub(crate) fn db(&self) -> PathBuf {
         self.root.join("regie.db")
+    }
+
+    /// Scratch files of the daemon, emptied at its start.
+    pub(crate) fn tmp(&self) -> PathBuf {
+        self.root.join("tmp")
     }
 
     /// Content-addressed blobs.

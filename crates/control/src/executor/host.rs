@@ -112,7 +112,7 @@ impl HostExecutor {
             patch,
             patch_preview: String::from_utf8_lossy(preview).into_owned(),
         };
-        Ok(succeeded(&checkpoint, patch))
+        Ok(Finished { spent: Amount::default(), ..succeeded(&checkpoint, patch) })
     }
 
     fn merge(&self, work: &Work, charter: &Charter) -> Finished {

@@ -277,7 +277,7 @@ impl View {
         }
     }
 
-    /// A cap is reached: the work is committed once more where that is still within the caps.
+    /// A cap is reached: the work is committed once more, which costs nothing.
     pub(super) fn exhausted(&mut self, cap: Exhausted) {
         let caps = self.started.as_ref().map(|started| started.caps).unwrap_or_default();
         let limit = match cap {
@@ -285,18 +285,17 @@ impl View {
             Exhausted::Dollars => format!(" of {}", words::dollars(caps.nanodollars)),
             Exhausted::Calls => format!(" of {}", caps.calls),
             Exhausted::Turns => format!(" of {}", caps.turns),
-            Exhausted::Time => format!(" of {} min", caps.millis / 60_000),
+            Exhausted::Time => format!(" of {}", words::seconds(caps.millis)),
             Exhausted::Day => String::new(),
         };
         let reason = format!("the cap on {}{limit} is reached", cap.noun());
-        let affordable = !matches!(cap, Exhausted::Calls | Exhausted::Time);
         match std::mem::replace(&mut self.stage, Stage::Fresh) {
             Stage::Over { end, reason } => self.stage = Stage::Over { end, reason },
             Stage::Saving { end, reason } => {
                 let reason = format!("{reason}; {}", self.kept());
                 self.stage = Stage::Over { end, reason };
             }
-            _ if affordable && self.touched => {
+            _ if self.touched => {
                 self.stage = Stage::Saving { end: End::BudgetExhausted, reason };
             }
             _ => {

@@ -23,16 +23,17 @@ fn a_cap_met_by_the_model_call_saves_what_there_is_and_names_the_cap() {
 }
 
 #[test]
-fn a_cap_on_calls_or_time_ends_at_once() {
+fn a_cap_on_calls_or_time_saves_what_there_is_as_any_other() {
     for cap in [Exhausted::Calls, Exhausted::Time] {
         let mut world = World::new(&["true"]);
         world.model(&calls(vec![shell("t1", "touch a"), shell("t2", "touch b")]));
         let steps = world.go();
         world.done(&steps[0], Outcome::Succeeded, &output("", 0));
         world.deny(&steps[1], Denial::Budget { cap });
+        world.checkpoint(Some("c0ffee"));
         let (end, reason) = world.end();
         assert_eq!(end, End::BudgetExhausted);
-        assert!(reason.contains(cap.noun()) && reason.contains("changes are in the workspace"), "{reason}");
+        assert!(reason.contains(cap.noun()) && reason.contains("keeps the work at c0ffee"), "{reason}");
     }
 }
 

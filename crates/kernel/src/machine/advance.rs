@@ -7,7 +7,9 @@ use domain::fact::{Denial, End, Parking, RunStarted, StepPlanned};
 use domain::gate::{Answer, Question};
 use domain::lease::Verdict;
 use domain::run::{Command, OpenStep, Phase, Status as RunStatus};
-use domain::{Decision, Digest, Effect, Outcome, Payload, Risk, RunId, Source, StepKind, StepNo, Timestamp};
+use domain::{
+    Decision, Digest, Effect, Millis, Outcome, Payload, Risk, RunId, Source, StepKind, StepNo, Timestamp,
+};
 
 use super::{Context, Flight, Halt, Machine, Output, Workspace};
 use crate::driver::{Driver, Next, Request, StepSpec};
@@ -206,7 +208,7 @@ impl<D: Driver> Machine<D> {
         }
         let mut budget = self.state.budget;
         budget.settle(open.reserved(), Amount::default());
-        let elapsed = self.state.active_time(context.now);
+        let elapsed = if saves_work(open) { 0 } else { self.state.active_time(context.now) };
         budget.check(planned.reserve, elapsed).map_err(|cap| Denial::Budget { cap })?;
         Ok(decision)
     }
@@ -223,9 +225,9 @@ impl<D: Driver> Machine<D> {
         self.must(context, Command::Intend { step, decision, reserved, snapshot });
         self.repeat.remove(&step);
         if let Some(mut work) = self.work(step) {
-            // Just past the cap on time a step has no business any more.
-            let left = self.state.budget.caps.millis.saturating_sub(self.state.active_time(context.now));
-            work.timeout = work.timeout.min(left.saturating_add(1));
+            if !saves_work(open) {
+                work.timeout = work.timeout.min(self.time_left(context));
+            }
             self.flights.insert(step, Flight::Starting);
             self.batch.after.push(Output::Start(work));
         }
@@ -233,6 +235,12 @@ impl<D: Driver> Machine<D> {
         if open.planned.effect == Effect::ModelCall && self.workspace == Workspace::Stale {
             self.take_snapshot();
         }
+    }
+
+    /// Until just past the cap on time, when a step has no business any more.
+    fn time_left(&self, context: &Context<'_>) -> Millis {
+        let cap = self.state.budget.caps.millis;
+        cap.saturating_sub(self.state.active_time(context.now)).saturating_add(1)
     }
 
     /// Plans a `wait_human` step and opens its gate.
@@ -314,7 +322,9 @@ impl<D: Driver> Machine<D> {
         self.must_with(context, Source::Agent, Command::Plan(planned), payload);
         self.requests.insert(step, bytes);
         if spec.kind == StepKind::Timer {
-            self.must(context, Command::SetTimer { step, due: spec.due.unwrap_or(context.now) });
+            // No sleep outlasts the cap on time: the next step is then denied for it.
+            let due = spec.due.unwrap_or(context.now).min(context.now.plus(self.time_left(context)));
+            self.must(context, Command::SetTimer { step, due });
         }
     }
 
@@ -379,7 +389,8 @@ impl<D: Driver> Machine<D> {
         }
         let Finished { outcome, spent, payload, artifacts } = finished;
         // A call that was cut off is billed, and nobody told how much: its reservation counts as used.
-        let cut_off = outcome == Outcome::Cancelled && open.planned.effect == Effect::ModelCall;
+        let cut_off = matches!(outcome, Outcome::Cancelled | Outcome::TimedOut)
+            && open.planned.effect == Effect::ModelCall;
         let spent = if cut_off { open.reserved() } else { spent };
         self.must_with(context, source, Command::Complete { step, outcome, spent, artifacts }, payload);
     }
@@ -387,6 +398,11 @@ impl<D: Driver> Machine<D> {
 
 /// A step cannot start yet.
 struct Waiting;
+
+/// A checkpoint keeps what was paid for: that the time is over is no reason to lose it.
+const fn saves_work(open: &OpenStep) -> bool {
+    matches!(open.planned.kind, StepKind::Checkpoint)
+}
 
 /// An open step as the authorisation point sees it.
 fn action<'a>(

@@ -33,6 +33,7 @@ const DAILY_CAP: u64 = 10 * DOLLAR;
 /// When another daemon serves this home, or a part of it cannot be opened.
 pub(crate) async fn serve(home: &Home) -> Result<()> {
     let _lock = lock::acquire(home)?;
+    scratch(home)?;
     let listener = lock::listen(home)?;
     let (control, runner) = assemble(home)?;
     let keeping = housekeeping::start(Arc::clone(&control), runner);
@@ -53,6 +54,21 @@ pub(crate) async fn serve(home: &Home) -> Result<()> {
     keeping.abort();
     let _ = std::fs::remove_file(home.socket());
     Ok(served?)
+}
+
+/// Scratch files go into the home, where those that a killed daemon left behind are found and removed.
+fn scratch(home: &Home) -> Result<()> {
+    let dir = home.tmp();
+    match std::fs::remove_dir_all(&dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("{} cannot be emptied", dir.display()));
+        }
+        _ => {}
+    }
+    home.create()?;
+    // Set once a process; a second daemon in one process is a test's, and shares the first one's.
+    let _ = tempfile::env::override_temp_dir(&dir);
+    Ok(())
 }
 
 fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
