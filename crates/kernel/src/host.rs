@@ -181,7 +181,11 @@ impl Host {
         let (ready, started) = oneshot::channel();
         let live = Arc::clone(&self.live);
         tokio::spawn(async move {
-            let end = task.run(order, ready).await;
+            // A defect in one run must not leave it for ever in the hands of a task that is gone.
+            let end = tokio::spawn(task.run(order, ready)).await.unwrap_or_else(|error| {
+                tracing::error!(%run, %error, "the task of a run ended without a word");
+                Rest::Gone
+            });
             live.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
             rest_sender.send_replace(end);
         });

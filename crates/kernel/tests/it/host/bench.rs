@@ -34,7 +34,11 @@ impl Bench {
         let program = Arc::new(Program::of(batches));
         let journal = Arc::new(MemoryJournal::default());
         let executor = Arc::new(ManualExecutor::default());
-        let drivers = Arc::new(Scripts { program: Arc::clone(&program), broken: AtomicBool::new(false) });
+        let drivers = Arc::new(Scripts {
+            program: Arc::clone(&program),
+            broken: AtomicBool::new(false),
+            panics: AtomicBool::new(false),
+        });
         let ports = Ports {
             journal: Arc::clone(&journal) as _,
             authority: Arc::new(Rules(program)),
@@ -113,9 +117,15 @@ fn begin(journal: &MemoryJournal, number: u64) -> RunId {
 pub(super) struct Scripts {
     program: Arc<Program>,
     broken: AtomicBool,
+    panics: AtomicBool,
 }
 
 impl Scripts {
+    /// Whether drivers that are made from now on panic when they are asked.
+    pub(super) fn panic(&self, panics: bool) {
+        self.panics.store(panics, Ordering::Relaxed);
+    }
+
     /// Whether drivers can be made from now on.
     pub(super) fn works(&self, works: bool) {
         self.broken.store(!works, Ordering::Relaxed);
@@ -127,7 +137,25 @@ impl Drivers for Scripts {
         if self.broken.load(Ordering::Relaxed) {
             return Err(Refused { code: "run.undrivable".into(), hint: "the prompt is gone".into() });
         }
+        if self.panics.load(Ordering::Relaxed) {
+            return Ok(Box::new(Defective));
+        }
         Ok(Box::new(Script::new(Arc::clone(&self.program))))
+    }
+}
+
+/// A driver with a defect.
+struct Defective;
+
+impl Driver for Defective {
+    fn fold(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
+
+    fn next(&self, _: &RunState) -> kernel::driver::Next {
+        panic!("a deliberate defect")
+    }
+
+    fn compose(&self, _: StepNo, _: u64) -> Result<bytes::Bytes, kernel::driver::ComposeError> {
+        panic!("a deliberate defect")
     }
 }
 

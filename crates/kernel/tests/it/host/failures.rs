@@ -142,3 +142,18 @@ async fn a_run_that_cannot_be_loaded_again_is_tried_until_it_can() {
     assert_eq!(bench.at_rest().await, DONE);
     assert_eq!(starts(&bench), [1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_defect_in_one_run_costs_neither_the_others_nor_itself_for_ever() {
+    let bench = Bench::new(&[&[Op::new(Act::Model)]]);
+    bench.drivers.panic(true);
+    assert_eq!(bench.launch().await, Err(Error::NotRecorded));
+    bench.idle().await;
+    assert_eq!(bench.host.live(), []);
+    bench.drivers.panic(false);
+    let other = bench.another(2);
+    bench.host.launch(other, None).await.unwrap();
+    assert_eq!(bench.at_rest_of(other).await, DONE);
+    bench.launch().await.unwrap();
+    assert_eq!(bench.at_rest().await, DONE);
+}
