@@ -3,6 +3,7 @@
 use domain::gate::Answer;
 use domain::run::End;
 use domain::{Effect, Outcome, Risk, StepKind};
+use kernel::driver::Driver as _;
 use serde_json::json;
 
 use crate::world::{World, answer, at_gate, by_policy, call, calls, checkpoint, output, says, shell};
@@ -253,6 +254,9 @@ fn a_line_that_moved_is_followed_with_the_same_commit_and_asked_about_anew() {
     world.checkpoint(Some("c0ffee"));
     world.verdict(0, "");
     moved(&mut world);
+    assert_eq!(world.reloaded().next(&world.state), world.driver.next(&world.state));
+    let interrupted = world.one("checkpoint");
+    world.done_bytes(&interrupted, Outcome::Cancelled, Vec::new());
     let step = world.one("checkpoint");
     assert_eq!(world.request(&step)["keep"], "c0ffee");
     let mut now = checkpoint(Some("c0ffee"));
