@@ -203,17 +203,12 @@ mod tests {
 
     use super::*;
 
+    #[derive(Default)]
     struct Scene {
         owner: &'static str,
         project: &'static str,
         env: &'static [(&'static str, &'static str)],
         flags: Flags,
-    }
-
-    impl Default for Scene {
-        fn default() -> Self {
-            Self { owner: "", project: "", env: &[], flags: Flags::default() }
-        }
     }
 
     impl Scene {

@@ -76,7 +76,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
     let journal: Arc<dyn Journal> = Arc::clone(&sqlite) as _;
     let artifacts: Arc<FileArtifacts> =
         Arc::new(FileArtifacts::open(home.artifacts()).context("the artifacts cannot be opened")?);
-    let day_cap = FileDayCap::open(home).context("the configuration makes no sense")?;
+    let day_cap = FileDayCap::open(home).map_err(|error| anyhow::anyhow!("{error}; {}", error.mend()))?;
     let clock = Arc::new(SystemClock);
     let deltas = control::deltas();
     let vendors = Arc::new(Vendors::new(connect()));

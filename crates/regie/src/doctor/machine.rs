@@ -97,7 +97,6 @@ fn judge(kind: u32, root: &str) -> Check {
         0x5346_414f | 0x6b41_4653 => "AFS",
         0x00c3_6400 => "Ceph",
         0x7375_7245 => "Coda",
-        0x0102_1997 => "9p",
         _ => "",
     };
     if !network.is_empty() {
@@ -105,8 +104,9 @@ fn judge(kind: u32, root: &str) -> Check {
         return Check::new(id, Status::Fail, found).mend(mend);
     }
     match kind {
-        0x6573_5546 => {
-            let found = format!("{root} is on FUSE: whether its locks and syncs hold is not known");
+        0x6573_5546 | 0x0102_1997 => {
+            let what = if kind == 0x0102_1997 { "9p" } else { "FUSE" };
+            let found = format!("{root} is on {what}: whether its locks and syncs hold is not known");
             Check::new(id, Status::Warn, found).mend(mend)
         }
         0x0102_1994 => {

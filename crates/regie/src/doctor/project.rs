@@ -57,8 +57,8 @@ fn repository(here: &Path) -> Check {
             if left == 0 {
                 return Check::new(id, Status::Ok, format!("{said}, clean"));
             }
-            let left = text::of(left, "change is", "changes are");
-            Check::new(id, Status::Info, format!("{said}; {left} uncommitted: runs start from HEAD without"))
+            let left = text::of(left, "change", "changes");
+            Check::new(id, Status::Info, format!("{said}; runs start from HEAD and leave out {left}"))
         }
         Err(owner::Error::NoRepository { .. }) => {
             Check::new(id, Status::Info, "the current directory is in no git repository")
@@ -117,14 +117,15 @@ fn needed(used: &Toolchain, reach: &Reach) -> Check {
     ))
 }
 
-/// One that it does not.
+/// One that it does not. A step's own is asked, which need not be the one of the owner's shell.
 fn other(program: &str, reach: &Reach) -> Check {
-    let said = match out_of_reach(program, reach) {
-        None => {
+    let said = match (out_of_reach(program, reach), reach) {
+        (None, Reach::Jail(path)) => {
             let arg = if program == "go" { "version" } else { "--version" };
-            asked(program, &[arg]).unwrap_or_else(|| place(reach))
+            let path = path.display().to_string();
+            asked(&path, &[arg]).map_or_else(|| path.clone(), |version| format!("{version} · {path}"))
         }
-        Some(why) => why,
+        (why, _) => why.unwrap_or_default(),
     };
     Check::new(&format!("tool.{program}"), Status::Info, said)
 }

@@ -22,6 +22,7 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::termios::QueueSelector;
 use serde_json::json;
 
 use self::endpoint::Endpoint;
@@ -119,6 +120,8 @@ impl Ask {
             Self::Nobody => return Ok(false),
             Self::Person => {}
         }
+        // What was typed before a question was asked is no answer to it.
+        let _ = rustix::termios::tcflush(io::stdin(), QueueSelector::IFlush);
         loop {
             screen::say(&format!("  {} {question} [y / n] ", style::waiting("?")))?;
             let mut line = String::new();
@@ -141,9 +144,7 @@ async fn check_key(home: &Home, found: &Found, ask: Ask, as_json: bool) -> Resul
     let checked = match key::prepare(&model) {
         Err(why) => Checked::Refused(why),
         Ok(call) => {
-            if !as_json {
-                screen::say(&format!("  {}\n", call.announcement()))?;
-            }
+            screen::say(&format!("  {}\n", call.announcement()))?;
             if ask.is_agreed("Make this call?")? { call.make().await } else { Checked::NotAsked }
         }
     };

@@ -129,7 +129,7 @@ fn python(root: &Path) -> Option<Toolchain> {
         (None, _) => None,
         // Without a venv of its own there is the system's Python, which has what the system has.
         (Some(tests), "") => Some(format!("python3 -m {tests}")),
-        (Some(tests), run) if tests == "pytest" => Some(format!("{run} pytest")),
+        (Some("pytest"), run) => Some(format!("{run} pytest")),
         (Some(tests), run) => Some(format!("{run} python -m {tests}")),
     };
     let found = Toolchain::new(name, evidence, program);

@@ -157,6 +157,7 @@ fn the_cap_of_the_day_is_the_owners_and_counts_at_once() {
     let said = world.ask(&[&RUN[..], &["--model", "claude-haiku-5-5"]].concat());
     assert_eq!(said.code, Some(5), "{said:?}");
     assert!(said.err.contains("dollars per day") || said.out.contains("dollars per day"), "{said:?}");
+    assert!(said.err.contains("regie config explain"), "{}", said.err);
     assert!(world.asked().is_empty(), "nothing was spent");
 }
 
