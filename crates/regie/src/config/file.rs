@@ -37,7 +37,7 @@ pub(super) struct Entry {
 impl File {
     /// Reads a file. One that is not there says nothing.
     pub(super) fn read(path: &Path, level: Level) -> Result<Self, Error> {
-        let Some(text) = text_of(path)? else {
+        let Some(text) = text_of(path, level)? else {
             return Ok(Self { path: path.to_owned(), level, exists: false, entries: Vec::new() });
         };
         let entries = parse(&text, path, level)?;
@@ -50,10 +50,14 @@ impl File {
 }
 
 /// The text of a plain file. What a repository holds in its place (a link out of it, a pipe) is not
-/// opened.
-fn text_of(path: &Path) -> Result<Option<String>, Error> {
+/// opened; the owner's own file may be a link, as those who keep their settings in one place have it.
+fn text_of(path: &Path, level: Level) -> Result<Option<String>, Error> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
-    match fs::symlink_metadata(path) {
+    let found = match level {
+        Level::Project => fs::symlink_metadata(path),
+        Level::Installation => fs::metadata(path),
+    };
+    match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
         Ok(found) if !found.is_file() => return Err(Error::NotPlain { path: path.to_owned() }),
@@ -180,6 +184,10 @@ mod tests {
         assert!(
             project("[day]\nmax_dollars = 99").starts_with("f:2: `day.max_dollars` does not belong here")
         );
+        assert!(
+            project("[misson]\ndone = []")
+                .ends_with("did you mean `mission`? `regie config explain` lists all keys")
+        );
         let owner = check("[mission]\ndone = [\"x\"]", Level::Installation);
         assert!(owner.starts_with("f:2: `mission.done` does not belong here"), "{owner}");
         for (wrong, what) in [
@@ -207,6 +215,11 @@ mod tests {
         assert!(!File::read(&path, Level::Project).unwrap().exists);
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
         assert!(matches!(File::read(&path, Level::Project), Err(Error::NotPlain { .. })));
+        fs::remove_file(&path).unwrap();
+        let kept = scratch.path().join("dotfiles");
+        fs::write(&kept, "[day]\nmax_dollars = 5\n").unwrap();
+        std::os::unix::fs::symlink(&kept, &path).unwrap();
+        assert_eq!(File::read(&path, Level::Installation).unwrap().entries.len(), 1);
         fs::remove_file(&path).unwrap();
         fs::write(&path, "#".repeat(70_000)).unwrap();
         assert!(matches!(File::read(&path, Level::Project), Err(Error::NotPlain { .. })));

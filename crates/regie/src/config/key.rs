@@ -149,10 +149,11 @@ impl Key {
     }
 }
 
-/// The known name that is nearest to one that is not known, when one is near.
+/// The known key or table that is nearest to a name that is not known, when one is near.
 pub(super) fn nearest(unknown: &str) -> Option<String> {
     let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-    let named = KEYS.iter().map(|key| key.name());
+    let tables = KEYS.iter().map(|key| key.path().0.to_owned());
+    let named = KEYS.iter().map(|key| key.name()).chain(tables);
     let scored = named.map(|name| {
         let whole = distance(unknown, &name);
         let own = distance(&last(unknown), &last(&name)).saturating_add(1);
@@ -187,6 +188,7 @@ mod tests {
         assert_eq!(near("mission.max_dolars"), "mission.max_dollars");
         assert_eq!(near("max_turns"), "mission.max_turns");
         assert_eq!(near("missions.done"), "mission.done");
+        assert_eq!(near("misson"), "mission");
         assert_eq!(near("run.set_up"), "run.setup");
         assert_eq!(near("mission.colour"), "");
         assert_eq!(distance("", "abc"), 3);

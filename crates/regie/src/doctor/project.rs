@@ -26,8 +26,15 @@ pub(super) fn all(home: &Home) -> Vec<Check> {
     let mut all = vec![identity(), repository(&here)];
     all.extend(configuration(home, &here));
     let used = config::project_root(&here).map(|root| toolchain::detect(&root)).unwrap_or_default();
-    all.extend(used.iter().map(|used| needed(used, &reach::of(used.program))));
-    let others = COMMON.into_iter().filter(|name| used.iter().all(|used| used.program != *name));
+    let mut named = Vec::new();
+    for used in &used {
+        // Two of them may need the same program.
+        if !named.contains(&used.program) {
+            named.push(used.program);
+            all.push(needed(used, &reach::of(used.program)));
+        }
+    }
+    let others = COMMON.into_iter().filter(|name| !named.contains(name));
     all.extend(others.map(|name| other(name, &reach::of(name))));
     all
 }

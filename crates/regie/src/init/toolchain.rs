@@ -12,6 +12,12 @@ use crate::screen::{style, text};
 
 /// The most bytes of a file that are looked at.
 const MOST_BYTES: u64 = 1 << 20;
+/// How many directories below the root are looked at.
+const MOST_BELOW: usize = 100;
+/// How many toolchains below the root are named.
+const NAMED_BELOW: usize = 6;
+/// Directories that hold the work of others.
+const FOREIGN: [&str; 5] = ["node_modules", "vendor", "third_party", "target", "dist"];
 /// What npm writes where there is no test yet.
 const NPM_PLACEHOLDER: &str = "no test specified";
 
@@ -43,6 +49,17 @@ impl Toolchain {
         Self { setup: Some(command.into()), ..self }
     }
 
+    /// The same, in a directory below the root.
+    fn inside(self, dir: &str) -> Self {
+        let there = |command: Option<String>| command.map(|command| format!("cd {dir} && {command}"));
+        Self {
+            evidence: format!("{dir}/{}", self.evidence),
+            setup: there(self.setup).map(|command| format!("({command})")),
+            test: there(self.test),
+            ..self
+        }
+    }
+
     /// For people.
     pub(super) fn shown(&self) -> String {
         let test = self.test.as_deref().unwrap_or("no test command");
@@ -66,8 +83,40 @@ pub(crate) fn out_of_reach(program: &str, reach: &Reach) -> Option<String> {
     }
 }
 
-/// The toolchains of a project, those that say most about its tests first.
+/// The toolchains of a project, those that say most about its tests first; those one directory below
+/// when the root knows no test command.
 pub(crate) fn detect(root: &Path) -> Vec<Toolchain> {
+    let mut found = at(root);
+    if found.iter().all(|found| found.test.is_none()) {
+        let below = below(root).into_iter().flat_map(|name| {
+            at(&root.join(&name))
+                .into_iter()
+                .filter(|found| found.test.is_some())
+                .map(move |found| found.inside(&name))
+        });
+        found.extend(below.take(NAMED_BELOW));
+    }
+    found
+}
+
+/// Directories right below the root that are the project's own, with names that a shell takes as they
+/// are.
+fn below(root: &Path) -> Vec<String> {
+    let plain = |name: &str| {
+        !name.starts_with(['.', '-']) && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut names: Vec<String> = dirs
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| plain(name) && !FOREIGN.contains(&name.as_str()))
+        .collect();
+    names.sort();
+    names.truncate(MOST_BELOW);
+    names
+}
+
+fn at(root: &Path) -> Vec<Toolchain> {
     let all = [cargo(root), node(root), python(root), go(root), maven(root), gradle(root), make(root)];
     all.into_iter().flatten().collect()
 }
@@ -299,6 +348,29 @@ mod tests {
         assert_eq!(check(&[("GNUmakefile", "check::\n")]), ["Make (make): make check | -"]);
         let none = "test := x\n.PHONY: test\n\ttest: no\ntesting: x\n";
         assert_eq!(check(&[("makefile", none)]), ["Make (make): - | -"]);
+    }
+
+    #[test]
+    fn one_directory_below_where_the_root_knows_no_test() {
+        let web = r#"{"scripts":{"test":"jest"}}"#;
+        let below = [
+            ("api/go.mod", ""),
+            ("web/package.json", web),
+            ("node_modules/x/package.json", web),
+            ("web/deep/Cargo.toml", ""),
+            ("vendor/go.mod", ""),
+            ("a b/go.mod", ""),
+            (".ci/go.mod", ""),
+        ];
+        let expected = [
+            "Go (go): cd api && go test ./... | (cd api && go mod download)",
+            "npm (npm): cd web && npm test | (cd web && npm install)",
+        ];
+        assert_eq!(check(&below), expected);
+        let with_root = [&below[..], &[("Makefile", "all:\n")]].concat();
+        assert_eq!(check(&with_root).len(), 3);
+        let tested = [&below[..], &[("Makefile", "test:\n")]].concat();
+        assert_eq!(check(&tested), ["Make (make): make test | -"]);
     }
 
     #[test]
