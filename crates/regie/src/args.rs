@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::config::{dollars, span};
+
 /// Agents on your own machines: durable, jailed, under leases and gates.
 #[derive(Debug, Parser)]
 #[command(
@@ -51,6 +53,11 @@ pub(crate) enum Command {
     /// Verify the record
     #[command(subcommand)]
     Audit(Audit),
+    /// Look at a repository and this machine, and write a commented regie.toml
+    Init(Init),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(Config),
     /// Say what this machine lacks, and how to mend it
     Doctor,
     /// Run the daemon in the foreground
@@ -110,6 +117,32 @@ pub(crate) struct Run {
     /// Start even where this machine cannot jail what the agent runs
     #[arg(long)]
     pub(crate) allow_unjailed: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Init {
+    /// A directory in the Git repository to look at
+    #[arg(long, default_value = ".", value_name = "PATH")]
+    pub(crate) project: PathBuf,
+    /// Write without asking, and spend what --check-key costs
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Replace a regie.toml that is there already
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Make one model call to see whether the key works; its cost is said before
+    #[arg(long)]
+    pub(crate) check_key: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Show each value, and where it comes from
+    Explain {
+        /// A directory in the Git repository that it is for
+        #[arg(long, default_value = ".", value_name = "PATH")]
+        project: PathBuf,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -195,63 +228,4 @@ pub(crate) struct ModelScript {
     /// Write the port to this file once it is listened on
     #[arg(long, value_name = "FILE")]
     pub(crate) port_file: Option<PathBuf>,
-}
-
-/// Dollars as people write them, in nanodollars, exactly.
-fn dollars(text: &str) -> Result<u64, String> {
-    let wrong = || "expected dollars with at most nine decimals, as 2 or 0.50".to_owned();
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if (whole.is_empty() && decimals.is_empty()) || !plain(whole) || !plain(decimals) || decimals.len() > 9 {
-        return Err(wrong());
-    }
-    let number = |text: &str| if text.is_empty() { Ok(0) } else { text.parse::<u64>().map_err(|_| wrong()) };
-    let whole = number(whole)?.checked_mul(domain::budget::DOLLAR).ok_or_else(wrong)?;
-    whole.checked_add(number(&format!("{decimals:0<9}"))?).ok_or_else(wrong)
-}
-
-/// A span as people write it, in milliseconds.
-fn span(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a span, as 90s, 30m or 1h30m".to_owned();
-    let mut rest = text;
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-        let (number, unit) = rest.split_at(end);
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        let (unit, left) = unit.split_at(unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len()));
-        let millis: u64 = match unit {
-            "s" => 1_000,
-            "m" | "min" => 60_000,
-            "h" => 3_600_000,
-            _ => return Err(wrong()),
-        };
-        total = number.checked_mul(millis).and_then(|more| total.checked_add(more)).ok_or_else(wrong)?;
-        rest = left;
-    }
-    if total == 0 { Err(wrong()) } else { Ok(total) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn money_is_exact() {
-        assert_eq!(dollars("1.50"), Ok(1_500_000_000));
-        assert_eq!(dollars(".000000001"), Ok(1));
-        assert_eq!(dollars("2"), Ok(2_000_000_000));
-        for wrong in ["", ".", "-1", "1,5", "1e3", "0.0000000001", "99999999999"] {
-            assert!(dollars(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn spans_add_up() {
-        assert_eq!(span("90s"), Ok(90_000));
-        assert_eq!(span("1h30m"), Ok(5_400_000));
-        for wrong in ["", "30", "m", "0s", "3 m", "5d", "-1s"] {
-            assert!(span(wrong).is_err(), "{wrong}");
-        }
-    }
 }

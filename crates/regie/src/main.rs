@@ -7,6 +7,8 @@
 //! | `follow` | the live view of a run, and the questions that it asks |
 //! | `client` | the daemon's API over its socket; starts the daemon on demand |
 //! | `daemon` | the composition root |
+//! | `config` | what holds where nothing is said, and who said it |
+//! | `init` | what a repository and this machine have, and its first `regie.toml` |
 //! | `doctor` | what this machine lacks, and how to mend it |
 //! | `home` | where everything of an installation lies |
 //! | `screen` | how things look |
@@ -16,11 +18,13 @@
 mod args;
 mod client;
 mod commands;
+mod config;
 mod daemon;
 mod doctor;
 mod failure;
 mod follow;
 mod home;
+mod init;
 mod screen;
 
 use std::process::ExitCode;

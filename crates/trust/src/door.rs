@@ -31,18 +31,31 @@ impl<J: Journal + ?Sized> History for J {
     }
 }
 
+/// What all runs of one UTC day may cost together. Asked for each action that costs money, so that a
+/// change counts for the very next one.
+pub trait DayCap: Send + Sync {
+    /// The cap, in nanodollars.
+    fn nanodollars(&self) -> u64;
+}
+
+impl DayCap for u64 {
+    fn nanodollars(&self) -> u64 {
+        *self
+    }
+}
+
 /// The one authorisation point of an installation.
 pub struct Door<H: ?Sized = dyn Journal> {
     policy: Policy,
     records: Arc<dyn Records>,
     history: Arc<H>,
-    nanodollars_per_day: u64,
+    day_cap: Box<dyn DayCap>,
 }
 
 impl<H: History + ?Sized> Door<H> {
-    /// A door with the built-in rules and a cap on the money of one UTC day, in nanodollars.
-    pub fn new(records: Arc<dyn Records>, history: Arc<H>, nanodollars_per_day: u64) -> Self {
-        Self { policy: Policy::built_in(), records, history, nanodollars_per_day }
+    /// A door with the built-in rules and a cap on the money of one UTC day.
+    pub fn new(records: Arc<dyn Records>, history: Arc<H>, day_cap: impl DayCap + 'static) -> Self {
+        Self { policy: Policy::built_in(), records, history, day_cap: Box::new(day_cap) }
     }
 
     fn judge(&self, action: &Action<'_>) -> Decision {
@@ -75,7 +88,7 @@ impl<H: History + ?Sized> Authority for Door<H> {
             return Ok(decision);
         }
         match self.history.spent_on(action.now.day()) {
-            Ok(spent) if spent.saturating_add(action.nanodollars) > self.nanodollars_per_day => {
+            Ok(spent) if spent.saturating_add(action.nanodollars) > self.day_cap.nanodollars() => {
                 Err(Exhausted::Day)
             }
             Ok(_) => Ok(decision),

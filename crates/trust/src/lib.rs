@@ -13,5 +13,5 @@ pub mod door;
 pub mod leases;
 pub mod policy;
 
-pub use door::{Door, History};
+pub use door::{DayCap, Door, History};
 pub use policy::{Case, Policy, Ruling};

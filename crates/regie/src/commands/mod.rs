@@ -1,6 +1,7 @@
 //! What each command does: mostly one request, and its answer shown.
 
 mod audit;
+mod config;
 mod gate;
 mod log;
 mod model_script;
@@ -11,11 +12,13 @@ mod show;
 
 use control::api;
 
+pub(crate) use config::place;
+
 use crate::args::{Args, Command, Gate};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::home::Home;
-use crate::{doctor, screen};
+use crate::{doctor, init, screen};
 
 /// What every command is told.
 #[derive(Debug)]
@@ -71,6 +74,8 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Gate(Gate::WasDone(one)) => gate::answer(context, &one.gate, "was_done").await,
         Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
         Command::Audit(_) => audit::verify(context).await,
+        Command::Init(args) => init::run(&context.home, context.json, &args).await,
+        Command::Config(args) => config::run(context, args),
         Command::Doctor => doctor::run(&context.home, context.json).await,
         Command::Serve(_) => serve::stop(context).await,
         // Handled before there is a runtime.

@@ -1,11 +1,10 @@
 //! `regie run`: start a mission and follow it.
 
-use std::fs;
-
 use control::api;
 
-use super::{Context, row, vendor};
+use super::{Context, config::place, row, vendor};
 use crate::args;
+use crate::config::{self, Config, Flags, Key};
 use crate::failure::{Exit, Failure};
 use crate::follow::{self, Options};
 use crate::screen::{self, style, text};
@@ -14,10 +13,16 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     if args.goal.trim().is_empty() {
         return Err(Failure::usage("the goal is empty").hint("say what is to be achieved: regie run \"…\""));
     }
-    let project = fs::canonicalize(&args.project).map_err(|error| {
-        Failure::new(format!("the project {} cannot be found: {error}", args.project.display()))
-            .hint("name a directory in a Git repository with --project")
-    })?;
+    let project = place(&args.project)?;
+    let flags = Flags {
+        done: args.done,
+        model: args.model,
+        max_dollars: args.max_dollars,
+        max_turns: args.max_turns,
+        max_tokens: args.max_tokens,
+        max_time: args.max_time,
+    };
+    let config = config::load(&context.home, &project, flags)?;
     let project = project.into_os_string().into_string().map_err(|path| {
         Failure::new(format!("the project's path is not UTF-8: {}", path.display()))
             .hint("reach it by another path, or rename it")
@@ -26,13 +31,13 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     let wanted = api::StartMission {
         goal: args.goal,
         project,
-        done: args.done,
-        model: args.model,
+        done: config.done(),
+        model: config.text(Key::Model),
         caps: api::CapsWanted {
-            nanodollars: args.max_dollars,
-            tokens: args.max_tokens,
-            turns: args.max_turns,
-            millis: args.max_time,
+            nanodollars: Some(config.amount(Key::MaxDollars)),
+            tokens: Some(config.amount(Key::MaxTokens)),
+            turns: Some(config.amount(Key::MaxTurns)),
+            millis: Some(config.amount(Key::MaxTime)),
         },
         approve_merge: args.yes,
         allow_unjailed: args.allow_unjailed,
@@ -40,7 +45,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     };
     let client = context.connect().await?;
     let started = client.mission_start(&wanted).await?;
-    for warning in &started.warnings {
+    for warning in config.warnings().iter().chain(&started.warnings) {
         screen::warning(warning)?;
     }
     if args.detach {
@@ -56,19 +61,18 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     if context.json {
         screen::put_json(&follow::tagged("started", &started))?;
     } else {
-        screen::say(&header(&wanted, &started))?;
+        screen::say(&header(&wanted, &started, &config))?;
     }
     let options = Options { json: context.json, vendor, so_far: None };
     follow::follow(&client, &started.run, started.position, options).await
 }
 
-fn header(wanted: &api::StartMission, started: &api::Started) -> String {
-    let caps = domain::Caps::default();
+fn header(wanted: &api::StartMission, started: &api::Started, config: &Config) -> String {
     let bounds = [
-        text::dollars(wanted.caps.nanodollars.unwrap_or(caps.nanodollars)),
-        text::of(wanted.caps.turns.unwrap_or(caps.turns), "turn", "turns"),
-        text::of(wanted.caps.tokens.unwrap_or(caps.tokens), "token", "tokens"),
-        text::bound(wanted.caps.millis.unwrap_or(caps.millis)),
+        text::dollars(config.amount(Key::MaxDollars)),
+        text::of(config.amount(Key::MaxTurns), "turn", "turns"),
+        text::of(config.amount(Key::MaxTokens), "token", "tokens"),
+        text::bound(config.amount(Key::MaxTime)),
     ];
     let line = format!("{} at {}", text::line(&started.line), text::short_hash(&started.base));
     let goal = text::short(&text::line(&wanted.goal), screen::width().saturating_sub(4));
@@ -76,12 +80,28 @@ fn header(wanted: &api::StartMission, started: &api::Started) -> String {
     shown.push_str(&row("project", &format!("{} · {line}", text::path(&wanted.project))));
     shown.push_str(&row("model", &text::line(&started.model)));
     shown.push_str(&row("budget", &format!("at most {}", bounds.join(" · "))));
-    let mut name = "done when";
-    for command in &wanted.done {
-        shown.push_str(&row(name, &format!("{} exits with 0", text::line(command))));
-        name = "";
+    shown.push_str(&criteria(&wanted.done, config));
+    if let Some(setup) = config.text(Key::Setup) {
+        shown.push_str(&row("setup", &format!("{} {}", text::line(&setup), style::dim("(not run yet)"))));
     }
     shown.push_str(&row("run", &text::line(&started.run)));
     shown.push('\n');
+    shown
+}
+
+/// The definition of done, and whose it is.
+fn criteria(done: &[String], config: &Config) -> String {
+    let mut name = "done when";
+    if done.is_empty() {
+        let mend = "give --done, or [mission] done in regie.toml";
+        return row(name, &format!("{} {}", style::waiting("nothing is checked:"), mend));
+    }
+    let whose = config.setting(Key::Done).origin.to_string();
+    let mut shown = String::new();
+    for command in done {
+        let from = style::dim(&format!("· {whose}"));
+        shown.push_str(&row(name, &format!("{} exits with 0 {from}", text::line(command))));
+        name = "";
+    }
     shown
 }

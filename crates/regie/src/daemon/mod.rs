@@ -1,5 +1,6 @@
 //! The daemon: the one place that knows the concrete parts and puts them together.
 
+mod day_cap;
 mod housekeeping;
 mod lock;
 mod system;
@@ -12,7 +13,6 @@ use control::vendors::{Connect, Vendors};
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Layout, Parts, drivers::NativeDrivers};
 use domain::RunId;
-use domain::budget::DOLLAR;
 use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
 use kernel::port::{Executor, Journal, Refused};
@@ -21,10 +21,8 @@ use models::anthropic::{Anthropic, Config as Anthropically, ConfigError, IDLE_EN
 use runner::RunnerExecutor;
 
 use crate::home::Home;
+use day_cap::FileDayCap;
 use system::{OsRng, SystemClock};
-
-/// What all missions of one UTC day may cost together, in nanodollars.
-const DAILY_CAP: u64 = 10 * DOLLAR;
 
 /// Serves a home until the daemon is asked to end. Runs that were moving when the last daemon died
 /// go on.
@@ -78,6 +76,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
     let journal: Arc<dyn Journal> = Arc::clone(&sqlite) as _;
     let artifacts: Arc<FileArtifacts> =
         Arc::new(FileArtifacts::open(home.artifacts()).context("the artifacts cannot be opened")?);
+    let day_cap = FileDayCap::open(home).map_err(|error| anyhow::anyhow!("{error}; {}", error.mend()))?;
     let clock = Arc::new(SystemClock);
     let deltas = control::deltas();
     let vendors = Arc::new(Vendors::new(connect()));
@@ -106,7 +105,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
         outside: outside.iter().map(|(tool, run)| (tool.spec.name.clone(), Arc::clone(run))).collect(),
     };
     let ports = Ports {
-        authority: Arc::new(trust::Door::new(Arc::clone(&sqlite) as _, Arc::clone(&journal), DAILY_CAP)),
+        authority: Arc::new(trust::Door::new(Arc::clone(&sqlite) as _, Arc::clone(&journal), day_cap)),
         executor: Arc::new(dispatch),
         workspaces: Arc::new(StoreWorkspaces::new(layout.clone(), Arc::clone(&journal))),
         drivers: Arc::new(NativeDrivers::new(

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{Access, access, statvfs};
 use sandbox::{Launcher, Plan, Stdin};
 
-use super::{Check, Status};
+use super::{Check, Status, machine, project};
 use crate::client::{Client, Error};
 use crate::home::Home;
 
@@ -21,14 +21,15 @@ pub(super) async fn all(home: &Home) -> Vec<Check> {
     let mut all = vec![git()];
     all.extend(jail());
     all.extend([user(), place(home), space(home), daemon(home).await, key(), base_url()]);
-    all.extend(["node", "python3", "cargo", "go"].map(toolchain));
+    all.extend(machine::all(home));
+    all.extend(project::all(home));
     all
 }
 
 fn git() -> Check {
     let id = "git.version";
     let mend = "install git 2.40 or newer, on Debian: sudo apt install git";
-    let Some(said) = version_of("git") else {
+    let Some(said) = asked("git", &["--version"]) else {
         return Check::new(id, Status::Fail, "`git` is not on the PATH").mend(mend);
     };
     let mut numbers = said.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse::<u32>().ok());
@@ -181,23 +182,10 @@ fn base_url() -> Check {
     }
 }
 
-fn toolchain(program: &str) -> Check {
-    let id = format!("tool.{program}");
-    match version_of(program) {
-        Some(said) => Check::new(&id, Status::Info, said),
-        None => Check::new(&id, Status::Info, "not on the PATH"),
-    }
-}
-
-/// The first line of `<program> --version`.
-#[expect(clippy::disallowed_methods, reason = "asks the user's own programs for their version, nothing else")]
-fn version_of(program: &str) -> Option<String> {
-    let asked = Command::new(program)
-        .arg(if program == "go" { "version" } else { "--version" })
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
+/// The first line of what a program says; `None` when it fails or says nothing.
+#[expect(clippy::disallowed_methods, reason = "asks the user's own programs what they are, nothing else")]
+pub(super) fn asked(program: &str, args: &[&str]) -> Option<String> {
+    let asked = Command::new(program).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let said = String::from_utf8_lossy(&asked.stdout).lines().next().unwrap_or_default().trim().to_owned();
     (asked.status.success() && !said.is_empty()).then_some(said)
 }

@@ -2,6 +2,8 @@
 //! daemon.
 
 mod checks;
+mod machine;
+mod project;
 
 use serde::Serialize;
 

@@ -64,7 +64,12 @@ pub(crate) fn next(run: &api::Run) -> String {
     let commands = [
         (format!("regie show {id}"), "the whole timeline"),
         (format!("regie diff {id}"), "what was changed"),
-        ("regie audit verify".to_owned(), "the record, link by link"),
+        match run.end.as_deref() {
+            Some("budget_exhausted") => {
+                ("regie config explain".to_owned(), "what the caps are, and who set them")
+            }
+            _ => ("regie audit verify".to_owned(), "the record, link by link"),
+        },
     ];
     let wide = commands.iter().map(|(command, _)| command.chars().count()).max().unwrap_or_default();
     let mut shown = format!("\n  {}\n", style::dim("worth trying next"));

@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that cannot go on has failed")]
 
 mod bad_input;
+mod configuration;
 mod crash;
+mod init;
 #[cfg(target_os = "linux")]
 mod jail;
 mod mission;

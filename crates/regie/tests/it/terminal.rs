@@ -126,3 +126,36 @@ fn an_interrupt_asks_before_it_stops() {
     assert_eq!(terminal.close(), Some(130));
     assert_eq!(world.ask(&["runs", "--json"]).json()[0]["status"], "parked");
 }
+
+#[test]
+fn a_file_is_written_only_after_a_clear_yes() {
+    let world = World::new(MEND);
+    let file = world.project().join("regie.toml");
+    let question = "regie.toml? [y / n] ";
+    for (key, is_there) in [("n\n", false), ("y\n", true)] {
+        let mut terminal = Terminal::open(&world, "init");
+        terminal.until(question);
+        terminal.press("\n");
+        terminal.until(question);
+        assert!(!file.exists());
+        terminal.press(key);
+        assert_eq!(terminal.close(), Some(0));
+        assert_eq!(file.exists(), is_there);
+    }
+}
+
+#[test]
+fn a_key_is_checked_only_after_a_clear_yes() {
+    let world = World::new("name = \"ok\"\n[[turn]]\ntext = \"ok\"\n");
+    for (key, calls) in [("n\n", 0), ("y\n", 1)] {
+        let mut terminal = Terminal::open(&world, "init --check-key");
+        terminal.until("at most $0.00");
+        terminal.until("Make this call? [y / n] ");
+        assert!(world.asked().is_empty());
+        terminal.press(key);
+        terminal.until("regie.toml? [y / n] ");
+        terminal.press("n\n");
+        assert_eq!(terminal.close(), Some(0));
+        assert_eq!(world.asked().len(), calls);
+    }
+}

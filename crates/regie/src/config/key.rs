@@ -1,0 +1,196 @@
+//! The keys: what each means and where it may stand. The written files, the refusals and `regie config
+//! explain` all come from this one table.
+
+use domain::budget::{Caps, DOLLAR};
+use models::catalogue;
+use serde::Serialize;
+
+use super::value::{Kind, Value};
+
+/// What all missions of one UTC day may cost together unless the owner says otherwise.
+const DAY_NANODOLLARS: u64 = 10 * DOLLAR;
+
+/// Whose words a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Level {
+    /// A repository's `regie.toml`.
+    Project,
+    /// The owner's `config.toml`.
+    Installation,
+}
+
+/// A key of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Done,
+    Model,
+    MaxDollars,
+    MaxTurns,
+    MaxTokens,
+    MaxTime,
+    DayMaxDollars,
+    Setup,
+}
+
+/// All keys, in the order in which files and `explain` have them.
+pub(crate) const KEYS: [Key; 8] = [
+    Key::Done,
+    Key::Model,
+    Key::MaxDollars,
+    Key::MaxTurns,
+    Key::MaxTokens,
+    Key::MaxTime,
+    Key::DayMaxDollars,
+    Key::Setup,
+];
+
+impl Key {
+    /// The table that it stands in, and its name there.
+    pub(crate) const fn path(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Done => ("mission", "done"),
+            Self::Model => ("mission", "model"),
+            Self::MaxDollars => ("mission", "max_dollars"),
+            Self::MaxTurns => ("mission", "max_turns"),
+            Self::MaxTokens => ("mission", "max_tokens"),
+            Self::MaxTime => ("mission", "max_time"),
+            Self::DayMaxDollars => ("day", "max_dollars"),
+            Self::Setup => ("run", "setup"),
+        }
+    }
+
+    /// Its full name, as `mission.max_dollars`.
+    pub(crate) fn name(self) -> String {
+        let (table, name) = self.path();
+        format!("{table}.{name}")
+    }
+
+    /// What it means, a sentence or two for the comment above it.
+    pub(crate) const fn about(self) -> &'static str {
+        match self {
+            Self::Done => {
+                "Commands that must exit with 0 before a mission counts as done, whatever the agent says.\n\
+                 They run in the jail, on the files of the proposal. `--done` replaces them."
+            }
+            Self::Model => "The model of the main loop. In a regie.toml: one whose price Regie knows.",
+            Self::MaxDollars => "A mission ends before it spends more, in dollars.",
+            Self::MaxTurns => "A mission ends after this many turns of the model.",
+            Self::MaxTokens => "A mission ends before it uses more tokens.",
+            Self::MaxTime => "A mission ends after this much active time, as \"90s\", \"30m\" or \"1h30m\".",
+            Self::DayMaxDollars => {
+                "What all missions of one UTC day may spend together, in dollars.\n\
+                 Only the owner sets it, here; a change counts from the next model call on."
+            }
+            Self::Setup => {
+                "The command that prepares a fresh checkout. Regie does not run it yet: it is shown only."
+            }
+        }
+    }
+
+    /// What its values look like.
+    pub(super) const fn kind(self) -> Kind {
+        match self {
+            Self::Done => Kind::Commands,
+            Self::Model | Self::Setup => Kind::Text,
+            Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
+            Self::MaxTurns | Self::MaxTokens => Kind::Count,
+            Self::MaxTime => Kind::Span,
+        }
+    }
+
+    /// Whether it may stand in a file of this level.
+    pub(crate) const fn may_stand(self, level: Level) -> bool {
+        match self {
+            Self::Done | Self::Setup => matches!(level, Level::Project),
+            Self::DayMaxDollars => matches!(level, Level::Installation),
+            _ => true,
+        }
+    }
+
+    /// The variable that overrides it for one command.
+    pub(crate) const fn env(self) -> Option<&'static str> {
+        match self {
+            Self::Model => Some("REGIE_MODEL"),
+            Self::MaxDollars => Some("REGIE_MAX_DOLLARS"),
+            Self::MaxTurns => Some("REGIE_MAX_TURNS"),
+            Self::MaxTokens => Some("REGIE_MAX_TOKENS"),
+            Self::MaxTime => Some("REGIE_MAX_TIME"),
+            Self::Done | Self::DayMaxDollars | Self::Setup => None,
+        }
+    }
+
+    /// The option of `regie run` that overrides it.
+    pub(crate) const fn flag(self) -> Option<&'static str> {
+        match self {
+            Self::Done => Some("--done"),
+            Self::Model => Some("--model"),
+            Self::MaxDollars => Some("--max-dollars"),
+            Self::MaxTurns => Some("--max-turns"),
+            Self::MaxTokens => Some("--max-tokens"),
+            Self::MaxTime => Some("--max-time"),
+            Self::DayMaxDollars | Self::Setup => None,
+        }
+    }
+
+    /// What holds when nobody says anything.
+    pub(crate) fn built_in(self) -> Value {
+        let caps = Caps::default();
+        match self {
+            Self::Done => Value::Commands(Vec::new()),
+            Self::Model => Value::Text(catalogue::DEFAULT_MODEL.into()),
+            Self::MaxDollars => Value::Dollars(caps.nanodollars),
+            Self::MaxTurns => Value::Count(caps.turns),
+            Self::MaxTokens => Value::Count(caps.tokens),
+            Self::MaxTime => Value::Span(caps.millis),
+            Self::DayMaxDollars => Value::Dollars(DAY_NANODOLLARS),
+            Self::Setup => Value::Text(String::new()),
+        }
+    }
+}
+
+/// The known key or table that is nearest to a name that is not known, when one is near.
+pub(super) fn nearest(unknown: &str) -> Option<String> {
+    let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+    let tables = KEYS.iter().map(|key| key.path().0.to_owned());
+    let named = KEYS.iter().map(|key| key.name()).chain(tables);
+    let scored = named.map(|name| {
+        let whole = distance(unknown, &name);
+        let own = distance(&last(unknown), &last(&name)).saturating_add(1);
+        (whole.min(own), name)
+    });
+    let (far, name) = scored.min_by_key(|(far, _)| *far)?;
+    (far <= 2.max(last(unknown).chars().count() / 3)).then_some(name)
+}
+
+/// How many letters have to be added, taken or changed to make one of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, a) in one.chars().enumerate() {
+        let mut fresh = vec![line + 1];
+        for ((b, pair), left) in other.iter().zip(row.windows(2)).zip(0..) {
+            let (&[diagonal, above], Some(&before)) = (pair, fresh.get(left)) else { continue };
+            fresh.push((above + 1).min(before + 1).min(diagonal + usize::from(a != *b)));
+        }
+        row = fresh;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_meant_is_found() {
+        let near = |text| nearest(text).unwrap_or_default();
+        assert_eq!(near("mission.max_dolars"), "mission.max_dollars");
+        assert_eq!(near("max_turns"), "mission.max_turns");
+        assert_eq!(near("missions.done"), "mission.done");
+        assert_eq!(near("misson"), "mission");
+        assert_eq!(near("run.set_up"), "run.setup");
+        assert_eq!(near("mission.colour"), "");
+        assert_eq!(distance("", "abc"), 3);
+    }
+}
