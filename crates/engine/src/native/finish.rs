@@ -70,6 +70,7 @@ impl View {
         };
         let output = output::read(payload);
         let code = output.as_ref().and_then(|output| output.exit_code);
+        self.note_command(seq, &command, outcome, code);
         let text = output.map(|output| output.text).unwrap_or_default();
         let failed = |how: String| Judgement::Failed(Unmet { command, how, output: text });
         let judgement = match outcome {
