@@ -98,12 +98,13 @@ pub(crate) struct Summary<'a> {
     pub(crate) ran: &'a [String],
     pub(crate) changed: &'a [&'a str],
     pub(crate) looked_at: &'a [&'a str],
+    pub(crate) instructions: &'a [String],
 }
 
 /// The message that stands for all that was before it: the model's own summary, and beside it what
 /// Regie has on record, which is evidence and not an account.
 pub(crate) fn summary(summary: &Summary<'_>) -> String {
-    let Summary { turns, compactions, text, ran, changed, looked_at } = summary;
+    let Summary { turns, compactions, text, ran, changed, looked_at, instructions } = summary;
     let mut message = format!(
         "[Compacted by Regie; turns before: {turns}; compactions: {compactions}]\nThe conversation up to here \
          was replaced by the summary that you wrote of it:\n\n{text}\n"
@@ -117,6 +118,11 @@ pub(crate) fn summary(summary: &Summary<'_>) -> String {
     if !looked_at.is_empty() {
         message
             .push_str(&format!("\nFiles that you only read, the latest first: {}\n", looked_at.join(", ")));
+    }
+    if !instructions.is_empty() {
+        let files = instructions.join(", ");
+        message
+            .push_str(&format!("\nInstructions of directories, to be read before you work there: {files}\n"));
     }
     message.push_str("\nTheir contents are no longer in front of you: read again what you go on with.");
     message

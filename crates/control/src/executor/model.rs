@@ -66,7 +66,12 @@ async fn call(
     deltas: broadcast::Sender<api::Delta>,
     work: Work,
 ) -> Input {
+    let is_summary = work.kind == StepKind::Compaction;
     let mut publish = |delta: Delta| {
+        // A summary is no word to the owner; it is shown as what it is when it is whole.
+        if is_summary && !matches!(delta, Delta::Retrying { .. }) {
+            return;
+        }
         // Nobody watching is not an error.
         let _ = deltas.send(delta_view(&work, delta));
     };

@@ -127,9 +127,7 @@ impl View {
         if !turn.is_empty() {
             self.conversation.push(seq, results, turn.stub());
         }
-        for text in std::mem::take(&mut self.news) {
-            self.pin(seq, text);
-        }
+        self.instruct(seq);
         match turn.exhausted {
             _ if turn.cancelled => self.finish(End::Cancelled, "cancelled by the owner".into()),
             Some(cap) => self.exhausted(cap),

@@ -18,6 +18,9 @@ const PROGRESS: u32 = 2;
 const FRUITLESS: u32 = 3;
 /// How long a summary may be, in bytes.
 const LONGEST_SUMMARY: usize = 32 * 1024;
+/// How many bytes of directories' instructions outlive a compaction; further ones are only named. A
+/// repository with many of them must not fill the window for good.
+const PINNED_INSTRUCTIONS: usize = 24 * 1024;
 /// How many commands and files a summary names.
 const NAMED: usize = 20;
 
@@ -36,6 +39,9 @@ pub(super) struct Relief {
     is_overlong: bool,
     /// Commands that ran: event, command, how it ended.
     ran: Vec<(u64, String, String)>,
+    /// Bytes of instructions that are pinned, and the files of those that are not.
+    pinned: usize,
+    unpinned: Vec<String>,
     /// Files by the last time they were touched, and whether they were changed.
     files: Vec<(String, bool)>,
 }
@@ -158,7 +164,22 @@ impl View {
             ran: &ran,
             changed: &named(true),
             looked_at: &named(false),
+            instructions: &relief.unpinned,
         })
+    }
+
+    /// Appends the instructions that came with the results of a turn.
+    pub(super) fn instruct(&mut self, seq: u64) {
+        for (text, path) in std::mem::take(&mut self.news) {
+            let pinned = self.relief.pinned.saturating_add(text.len());
+            if pinned <= PINNED_INSTRUCTIONS {
+                self.relief.pinned = pinned;
+                self.pin(seq, text);
+            } else {
+                self.relief.unpinned.push(path);
+                self.say(seq, text);
+            }
+        }
     }
 
     /// Remembers what a finished call is evidence of, and takes up the instructions that came with it.
@@ -167,7 +188,8 @@ impl View {
         if let Some(found) = output.as_ref().and_then(|output| output.instructions.as_ref())
             && self.instructed.insert(found.path.clone())
         {
-            self.news.push(prompt::nested(&found.path, &found.text));
+            let path = words::clean(&found.path, 200);
+            self.news.push((prompt::nested(&path, &found.text), path));
         }
         let Some((name, request)) = self.turn.request(at) else { return };
         let input = serde_json::from_slice::<Value>(request).unwrap_or_default();

@@ -87,7 +87,7 @@ pub(super) struct View {
     pub(super) compactions: BTreeSet<StepNo>,
     /// Instruction files that the model was given, and those that go with the results of this turn.
     pub(super) instructed: BTreeSet<String>,
-    pub(super) news: Vec<String>,
+    pub(super) news: Vec<(String, String)>,
     /// Why requests can no longer be composed: a content is forgotten or unreadable.
     pub(super) broken: Option<String>,
     pub(super) turn: Turn,

@@ -86,6 +86,34 @@ fn old_results_are_cleared_in_batches_and_the_latest_stay() {
 }
 
 #[test]
+fn a_run_of_the_driver_before_sends_what_it_always_sent() {
+    assert!(engine::native::drives("native/1") && !engine::native::drives("native/9"));
+    let mut world = World::driven_by("native/1", mission(&[]), small(200_000));
+    for serial in 0..10 {
+        turn(&mut world, serial, 2_000);
+    }
+    assert!(!texts(&world.messages()).iter().any(|text| text.starts_with("[an old result")));
+}
+
+#[test]
+fn many_instructions_do_not_fill_the_window_for_good() {
+    let mut world = World::with(mission(&[]), small(40_000));
+    for serial in 0..6 {
+        world.model(&uncounted(calls(vec![call(&format!("r{serial}"), "read", json!({"path": "a"}))])));
+        let step = world.one("read");
+        let mut told = output(&"x".repeat(3_000), 0);
+        told["instructions"] = json!({"path": format!("d{serial}/AGENTS.md"), "text": "u".repeat(11_000)});
+        world.done(&step, Outcome::Succeeded, &told);
+    }
+    compact(&mut world, &summary("all of it"));
+    let sent = texts(&world.messages());
+    assert_eq!(sent.iter().filter(|text| text.contains("uuu")).count(), 2);
+    let named = "to be read before you work there: d2/AGENTS.md, d3/AGENTS.md, d4/AGENTS.md, d5/AGENTS.md";
+    assert!(sent.last().unwrap().contains(named), "{}", sent.last().unwrap());
+    is_repeatable(&world);
+}
+
+#[test]
 fn short_results_and_errors_stay_what_they_are_and_a_stub_names_the_whole() {
     let mut world = World::with(mission(&[]), small(200_000));
     world.model(&uncounted(calls(vec![shell("a", "1"), shell("b", "2"), shell("c", "3")])));

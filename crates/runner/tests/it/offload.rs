@@ -75,6 +75,7 @@ fn the_nearest_instructions_come_once_with_the_first_file_of_their_directory() {
     bench.executor().forget(bench.config.run, domain::StepNo(4), bench.fence);
     crate::bench::until("the results are gone", || !bench.spool_file("4.result").exists());
     bench.kill_runner();
+    bench.restart_daemon();
     let (_, output) = bench.call("read", json!({"path": "web/api/b.js"}));
     assert_eq!(output.instructions, None);
 }
