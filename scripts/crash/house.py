@@ -124,6 +124,14 @@ class House:
             raise Problem(problem)
         return json.loads(data) if data else None
 
+    def ask(self, method, path):
+        """A call that outlives the daemon: what it asks for is on record."""
+        while True:
+            try:
+                return self.call(method, path)
+            except Gone:
+                self.revive()
+
     def vendor(self):
         return {"api_key": "scripted", "base_url": self.model_url}
 
@@ -238,7 +246,7 @@ class House:
     def events(self):
         events, after = [], 0
         while True:
-            page = self.call("GET", f"/api/v1/runs/{self.run}/events?after={after}")
+            page = self.ask("GET", f"/api/v1/runs/{self.run}/events?after={after}")
             if not page:
                 return events
             events += page

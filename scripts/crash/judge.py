@@ -73,7 +73,7 @@ def judge(house, expected):
     for key, count in announced.items():
         must(count == 1 or uncertain, f"announced {count} times under {key}, and not on record as uncertain")
 
-    audit = house.call("POST", "/api/v1/audit/verify")
+    audit = house.ask("POST", "/api/v1/audit/verify")
     must(audit["intact"], f"the audit found {audit['broken']}")
 
     verdict.tree = house.sample.git("rev-parse", "HEAD^{tree}")

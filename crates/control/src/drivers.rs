@@ -9,7 +9,6 @@ use engine::{Config, Native, Toolbox};
 use kernel::Driver;
 use kernel::host::Drivers;
 use kernel::port::{Artifacts, Refused};
-use models::catalogue;
 
 use crate::view;
 
@@ -35,7 +34,7 @@ impl Drivers for NativeDrivers {
         let Fact::RunStarted(fact) = &started.header.fact else {
             return Err(refused("the run's first event does not start it".into()));
         };
-        if fact.driver != engine::native::NAME {
+        if !engine::native::drives(&fact.driver) {
             return Err(refused(format!(
                 "the run was started with driver `{}`, and this Regie drives `{}`; resume it with the Regie that \
                  started it, or cancel it there",
@@ -50,8 +49,7 @@ impl Drivers for NativeDrivers {
             .map_err(|_| refused("the run's system prompt is no text".into()))?;
         let toolbox = Toolbox::from_bytes(&self.artifact(fact.tools)?)
             .map_err(|error| refused(view::with_causes(&error)))?;
-        let mut config = Config::new(system, toolbox, Arc::clone(&self.compose));
-        config.price = catalogue::price(&mission.model);
+        let config = Config::new(system, toolbox, Arc::clone(&self.compose)).of_model(&mission.model);
         Ok(Box::new(Native::new(Arc::new(config))))
     }
 }

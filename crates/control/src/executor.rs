@@ -29,7 +29,7 @@ pub struct Dispatch {
 impl Dispatch {
     fn route(&self, work: &Work) -> &dyn Executor {
         match work.kind {
-            StepKind::ModelCall => &self.model,
+            StepKind::ModelCall | StepKind::Compaction => &self.model,
             StepKind::Checkpoint => &self.host,
             StepKind::ToolCall if HostExecutor::has(&work.tool) => &self.host,
             StepKind::ToolCall if self.outside.contains_key(&work.tool) => &*self.outside[&work.tool],

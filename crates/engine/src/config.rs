@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::{Effect, Millis, Risk};
-use models::catalogue::Price;
+use models::catalogue::{self, Price};
 use models::{Effort, RawJson, Request, ToolSpec};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,33 @@ pub enum Error {
 /// Composes the exact bytes of a request; pure. The daemon hands over its provider's own.
 pub type Compose = Arc<dyn Fn(&Request) -> Result<Bytes, models::compose::Error> + Send + Sync>;
 
+/// The share of the window, in percent, above which the conversation is compacted.
+const COMPACT_ABOVE: u64 = 55;
+
+/// When old tool results are cleared. Clearing changes the middle of the conversation, so the vendor's
+/// cache is written anew from there on (1.25 of the price of input), and what was cleared is no longer
+/// read from it (0.1) in each later turn. With twice as much cleared as is kept behind it, that is paid
+/// back after about six turns.
+///
+/// These numbers decide bytes of requests on record: changing them takes a new
+/// [`NAME`](crate::native::NAME).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clearing {
+    /// Bytes at the end of the conversation that are left alone.
+    pub keep_bytes: usize,
+    /// Messages with long results at the end that are left alone, however long they are.
+    pub keep_results: usize,
+    /// Bytes that must be saved in one go.
+    pub batch_bytes: usize,
+}
+
+impl Default for Clearing {
+    /// 16,000 tokens are kept, 32,000 are cleared at once.
+    fn default() -> Self {
+        Self { keep_bytes: 48 << 10, keep_results: 3, batch_bytes: 96 << 10 }
+    }
+}
+
 /// What [`Native`](crate::Native) is made of.
 #[derive(Clone)]
 pub struct Config {
@@ -65,6 +92,10 @@ pub struct Config {
     pub price: Option<Price>,
     /// The most tokens that one answer may have, reasoning included.
     pub max_output_tokens: u32,
+    /// The model's window in tokens, question and answer together.
+    pub window: u64,
+    /// When old tool results are cleared.
+    pub clearing: Clearing,
     /// How much work the model should put in; fixed for the run.
     pub effort: Option<Effort>,
     /// When a model call is ended.
@@ -84,11 +115,32 @@ impl Config {
             compose,
             price: None,
             max_output_tokens: 16_000,
+            window: catalogue::DEFAULT_WINDOW,
+            clearing: Clearing::default(),
             effort: None,
             model_timeout: 30 * 60 * 1000,
             tool_timeout: 10 * 60 * 1000,
             host_timeout: 2 * 60 * 1000,
         }
+    }
+}
+
+impl Config {
+    /// Takes price and window from the catalogue; a small window has short answers.
+    #[must_use]
+    pub fn of_model(mut self, model: &str) -> Self {
+        self.price = catalogue::price(model);
+        self.window = catalogue::window(model);
+        let quarter = u32::try_from(self.window / 4).unwrap_or(u32::MAX);
+        self.max_output_tokens = self.max_output_tokens.min(quarter).max(1);
+        self
+    }
+
+    /// The tokens of a request above which the conversation is compacted: 55 % of the window, and never
+    /// so many that no answer fits.
+    pub fn compaction_threshold(&self) -> u64 {
+        let room = self.window.saturating_sub(u64::from(self.max_output_tokens));
+        (self.window / 100 * COMPACT_ABOVE).min(room).max(1)
     }
 }
 

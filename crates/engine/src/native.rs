@@ -5,7 +5,9 @@
 //! the view's stage asks for. So a run that is loaded again stands exactly where it stood.
 
 mod answer;
+mod conversation;
 mod finish;
+mod relief;
 mod turn;
 mod view;
 
@@ -24,7 +26,15 @@ use crate::host::{self, CheckpointRequest, VerdictRequest};
 use view::{Stage, View};
 
 /// The name and version that runs of this driver carry in [`domain::fact::RunStarted::driver`].
-pub const NAME: &str = "native/1";
+pub const NAME: &str = "native/2";
+
+/// The version before: its runs go on, and their old tool results are never cleared.
+pub(crate) const UNCLEARED: &str = "native/1";
+
+/// Whether this driver drives runs that were started with the driver `name`.
+pub fn drives(name: &str) -> bool {
+    name == NAME || name == UNCLEARED
+}
 
 /// The native driver of one run.
 #[derive(Debug)]
@@ -43,9 +53,9 @@ impl Native {
         &self.view.words
     }
 
-    fn ask(&self) -> Next {
+    fn ask(&self, kind: StepKind) -> Next {
         let view = &self.view;
-        let bytes = match (view.config.compose)(&view.request) {
+        let bytes = match (view.config.compose)(&view.request_at(kind, u64::MAX)) {
             Ok(bytes) => bytes,
             Err(error) => {
                 return ended(End::Failed, format!("the next request to the model cannot be made: {error}"));
@@ -57,11 +67,11 @@ impl Native {
             tokens: estimate.input.saturating_add(estimate.output),
             nanodollars: estimate.nanodollars.unwrap_or(0),
             unpriced: u64::from(estimate.nanodollars.is_none()),
-            turns: 1,
+            turns: u64::from(kind == StepKind::ModelCall),
             ..Amount::CALL
         };
         Next::Run(vec![StepSpec {
-            kind: StepKind::ModelCall,
+            kind,
             effect: Effect::ModelCall,
             risk: Risk::Read,
             tool: view.request.model.clone(),
@@ -150,7 +160,8 @@ impl Driver for Native {
         }
         match &self.view.stage {
             Stage::Fresh => Next::Wait,
-            Stage::Asking => self.ask(),
+            Stage::Asking => self.ask(StepKind::ModelCall),
+            Stage::Compacting => self.ask(StepKind::Compaction),
             Stage::Acting => self.act(),
             Stage::Pausing { until, why } => Next::Run(vec![StepSpec {
                 kind: StepKind::Timer,
@@ -181,15 +192,11 @@ impl Driver for Native {
         if let Some(why) = &view.broken {
             return Err(failed(why.clone()));
         }
-        let length = view.marks.partition_point(|seq| *seq <= upto);
-        let composed = match view.request.messages.get(..length) {
-            Some(earlier) if length < view.request.messages.len() => {
-                let mut request = view.request.clone();
-                request.messages = earlier.to_vec();
-                (view.config.compose)(&request)
-            }
-            _ => (view.config.compose)(&view.request),
+        let kind = match view.compactions.contains(&step) {
+            true => StepKind::Compaction,
+            false => StepKind::ModelCall,
         };
+        let composed = (view.config.compose)(&view.request_at(kind, upto));
         composed.map_err(|error| failed(error.to_string()))
     }
 }

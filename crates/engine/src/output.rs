@@ -13,6 +13,18 @@ pub(crate) struct Output {
     pub(crate) is_error: bool,
     #[serde(default)]
     pub(crate) duration_ms: Option<Millis>,
+    /// Where steps can read the whole.
+    #[serde(default)]
+    pub(crate) path: Option<String>,
+    #[serde(default)]
+    pub(crate) instructions: Option<Instructions>,
+}
+
+/// A directory's own instructions, told with the first of its files.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Instructions {
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 /// `None` for a payload that the kernel itself left empty, or that is no result.

@@ -69,6 +69,81 @@ pub(crate) const CONTINUE: &str =
 pub(crate) const NO_CALL: &str =
     "Your answer announced a tool call but held none. Call the tool, or answer that you have finished.";
 
+/// Asks for a summary. Its first words are how a recorded request is told from a turn's.
+pub(crate) const COMPACT: &str = "\
+Regie compacts this conversation: it has grown too long. Your next answer replaces everything above but the \
+first message and the owner's own words, which stay. Do not call a tool. Write down all that is needed to go \
+on without loss, briefly, under exactly these headings:
+
+## Goal
+## Constraints
+## Decisions
+(each with its reason)
+## Files touched
+(path, and what was done or learned there)
+## Verified
+(only what the output of a tool has shown; name the command)
+## Open problems
+## Next steps
+
+Keep the owner's words, error messages, ids, paths and commands verbatim. Leave out what is over and no \
+longer matters. Call nothing verified that was not run.";
+
+/// What a conversation goes on from.
+#[derive(Debug)]
+pub(crate) struct Summary<'a> {
+    pub(crate) turns: u64,
+    pub(crate) compactions: u32,
+    pub(crate) text: &'a str,
+    pub(crate) ran: &'a [String],
+    pub(crate) changed: &'a [&'a str],
+    pub(crate) looked_at: &'a [&'a str],
+    pub(crate) instructions: &'a [String],
+}
+
+/// The message that stands for all that was before it: the model's own summary, and beside it what
+/// Regie has on record, which is evidence and not an account.
+pub(crate) fn summary(summary: &Summary<'_>) -> String {
+    let Summary { turns, compactions, text, ran, changed, looked_at, instructions } = summary;
+    let mut message = format!(
+        "[Compacted by Regie; turns before: {turns}; compactions: {compactions}]\nThe conversation up to here \
+         was replaced by the summary that you wrote of it:\n\n{text}\n"
+    );
+    if !ran.is_empty() {
+        message.push_str(&format!("\nWhat ran last, from Regie's record:\n- {}\n", ran.join("\n- ")));
+    }
+    if !changed.is_empty() {
+        message.push_str(&format!("\nFiles that you changed, the latest first: {}\n", changed.join(", ")));
+    }
+    if !looked_at.is_empty() {
+        message
+            .push_str(&format!("\nFiles that you only read, the latest first: {}\n", looked_at.join(", ")));
+    }
+    if !instructions.is_empty() {
+        let files = instructions.join(", ");
+        message
+            .push_str(&format!("\nInstructions of directories, to be read before you work there: {files}\n"));
+    }
+    message.push_str("\nTheir contents are no longer in front of you: read again what you go on with.");
+    message
+}
+
+/// The instructions of a directory, given with the first file of it that was read or changed.
+pub(crate) fn nested(path: &str, text: &str) -> String {
+    let dir = path.rsplit_once('/').map_or(".", |(dir, _)| dir);
+    format!(
+        "The project's own instructions for what is in `{dir}/`, from `{path}`; there they go before those of \
+         the directories above:\n\n{}",
+        cut(text.trim(), INSTRUCTIONS_CAP)
+    )
+}
+
+/// What stands for an old result.
+pub(crate) fn cleared(length: usize, path: Option<&str>) -> String {
+    let whole = path.map_or_else(String::new, |path| format!("; `read` or `search` the whole in {path}"));
+    format!("[an old result of {length} bytes, cleared to save room{whole}]")
+}
+
 /// One criterion that did not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unmet {

@@ -30,6 +30,7 @@ pub enum Kind {
     Start,
     Model,
     Tool,
+    Compaction,
     Checkpoint,
     Verdict,
     Merge,
@@ -167,6 +168,7 @@ impl Timeline {
         }
         let title = match planned.kind {
             StepKind::ModelCall => format!("model: {}", clean(&planned.tool, 60)),
+            StepKind::Compaction => "compaction: the conversation is summarised".into(),
             _ => request_title(planned, payload),
         };
         self.open.insert(planned.step, Open { planned: planned.clone(), title, since: None });
@@ -228,6 +230,7 @@ impl Open {
     fn kind(&self) -> Kind {
         match (self.planned.kind, self.planned.tool.as_str()) {
             (StepKind::ModelCall, _) => Kind::Model,
+            (StepKind::Compaction, _) => Kind::Compaction,
             (StepKind::Checkpoint, _) => Kind::Checkpoint,
             (StepKind::Verdict, _) => Kind::Verdict,
             (StepKind::Timer, _) => Kind::Timer,
@@ -249,8 +252,8 @@ fn completed(item: Item, open: &Open, outcome: Outcome, payload: Option<&Payload
     };
     let item = Item { is_error, outcome: plain.into(), ..item };
     match (open.kind(), is_error) {
-        (Kind::Model, false) => model_answer(item, payload),
-        (Kind::Model, true) => match json::<ModelFailure>(payload) {
+        (Kind::Model | Kind::Compaction, false) => model_answer(item, payload),
+        (Kind::Model | Kind::Compaction, true) => match json::<ModelFailure>(payload) {
             Some(failure) => Item { detail: lines(&failure.message, 4), outcome: failure.code, ..item },
             None => item,
         },

@@ -14,6 +14,12 @@ pub const DEFAULT_MODEL: &str = "claude-opus-5-5";
 /// The model name that the scripted model server is asked under.
 pub const SCRIPTED: &str = "scripted";
 
+/// The same with a window of 16,000 tokens: its missions are compacted early.
+pub const SCRIPTED_SMALL: &str = "scripted-small";
+
+/// The window in tokens that a model is supposed to have unless more is known.
+pub const DEFAULT_WINDOW: u64 = 200_000;
+
 /// What one token costs, in nanodollars, and where that is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
@@ -58,7 +64,7 @@ pub fn models() -> impl Iterator<Item = &'static str> {
 /// The price of a model, by its name or its name with a date; `None` when unknown.
 #[must_use]
 pub fn price(model: &str) -> Option<Price> {
-    if model == SCRIPTED {
+    if model == SCRIPTED || model == SCRIPTED_SMALL {
         return Some(Price {
             input: 0,
             output: 0,
@@ -75,6 +81,16 @@ pub fn price(model: &str) -> Option<Price> {
         cache_write: input * 5 / 4,
         record: "built-in table of 2026-11-10",
     })
+}
+
+/// The window of a model in tokens, question and answer together; of an unknown one the default, which is
+/// the least that the known vendors offer.
+#[must_use]
+pub fn window(model: &str) -> u64 {
+    match model {
+        SCRIPTED_SMALL => 16_000,
+        _ => DEFAULT_WINDOW,
+    }
 }
 
 /// What an answer cost, in nanodollars; `None` when the price is unknown.

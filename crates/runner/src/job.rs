@@ -12,8 +12,8 @@ use sandbox::{Status, Stdin};
 use crate::call::{Call, Input, Shell};
 use crate::config::Config;
 use crate::jail::{self, Jailed};
-use crate::output::{SHOWN, ToolOutput, Transcript, cut};
-use crate::plan::{Program, root};
+use crate::output::{SHOWN, ToolOutput, Transcript, cut, preview};
+use crate::plan::{Ground, Program, outputs, root};
 use crate::spool::Spool;
 use crate::supervise::{Bell, Ended, Observed, Sink, supervise};
 use crate::tool;
@@ -21,6 +21,9 @@ use crate::wire::{Seen, Spooled, Work};
 
 /// The longest answer of a file tool, in bytes.
 const LONGEST_ANSWER: usize = 1 << 20;
+/// How much longer than a preview an answer may be before it is put aside, in bytes: a page of `read`
+/// ends with a whole line.
+const SLACK: usize = 4 << 10;
 /// The most that one live message carries, in bytes, and how often there is one.
 const LONGEST_PROGRESS: usize = 4 << 10;
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
@@ -78,9 +81,9 @@ impl Job<'_> {
             progress: self.progress,
         };
         let jailed = self.start(Program::Shell(&shell.command), Stdin::Null)?;
-        let status = jailed.status.clone();
+        let (status, whole) = (jailed.status.clone(), self.whole(jailed.ground));
         let observed = self.follow(jailed, None, timeout, &mut sink)?;
-        let (text, truncated_bytes, has_artifact) = sink.transcript.finish();
+        let (text, truncated_bytes, has_artifact) = sink.transcript.finish(Some(&whole));
         let exit_code = observed.status.and_then(code);
         let outcome = outcome(observed.ended, exit_code == Some(0));
         let text = narrate(text, observed.ended, observed.status, timeout, &status);
@@ -92,6 +95,8 @@ impl Job<'_> {
             artifact: None,
             duration_ms: millis(observed.took),
             jail: status,
+            path: has_artifact.then_some(whole),
+            instructions: None,
         };
         Ok(Done { outcome, output, has_artifact, seen: None })
     }
@@ -101,8 +106,14 @@ impl Job<'_> {
         let seen = if needs_seen { self.spool.seen_before(self.work.step) } else { Default::default() };
         let timeout = Duration::from_millis(self.work.timeout);
         let jailed = self.start(Program::Tool, Stdin::Piped)?;
-        let status = jailed.status.clone();
-        let request = tool::Request { root: root(self.config, jailed.ground), input, seen };
+        let (status, whole) = (jailed.status.clone(), self.whole(jailed.ground));
+        let request = tool::Request {
+            root: root(self.config, jailed.ground),
+            outputs: outputs(self.config, jailed.ground),
+            input,
+            seen,
+            told: self.spool.told_before(self.work.step),
+        };
         let body = serde_json::to_vec(&request)
             .map_err(|error| Failure::Lost(format!("the tool's request cannot be encoded: {error}")))?;
         let mut sink = Reply::default();
@@ -114,19 +125,46 @@ impl Job<'_> {
                 text: narrate(String::new(), ended, None, timeout, &Status::Enforced),
                 is_error: true,
                 seen: None,
+                instructions: None,
             },
         };
+        let (text, truncated_bytes, has_artifact) = self.offload(answer.text, &whole);
         let outcome = outcome(observed.ended, !answer.is_error);
         let output = ToolOutput {
-            text: warned(answer.text, &status),
+            text: warned(text, &status),
             exit_code: None,
             is_error: outcome != Outcome::Succeeded,
-            truncated_bytes: 0,
+            truncated_bytes,
             artifact: None,
             duration_ms: millis(observed.took),
             jail: status,
+            path: has_artifact.then_some(whole),
+            instructions: answer.instructions,
         };
-        Ok(Done { outcome, output, has_artifact: false, seen: answer.seen })
+        Ok(Done { outcome, output, has_artifact, seen: answer.seen })
+    }
+
+    /// Where later steps find the whole output of this one.
+    fn whole(&self, ground: Ground) -> String {
+        outputs(self.config, ground).join(format!("{}.txt", self.work.step)).display().to_string()
+    }
+
+    /// Puts a long answer aside and keeps a preview: what to show, the bytes left out, and whether the
+    /// whole is kept. What `read` pages through is short already.
+    fn offload(&self, text: String, whole: &str) -> (String, u64, bool) {
+        if text.len() <= SHOWN + SLACK {
+            return (text, 0, false);
+        }
+        match std::fs::write(self.spool.output_path(self.work.step), &text) {
+            Ok(()) => {
+                let (text, omitted) = preview(&text, SHOWN, whole);
+                (text, omitted, true)
+            }
+            Err(error) => {
+                tracing::warn!(step = self.work.step.0, %error, "a long answer stays whole");
+                (text, 0, false)
+            }
+        }
     }
 
     fn start(&self, program: Program<'_>, stdin: Stdin) -> Result<Jailed, Failure> {
@@ -200,6 +238,7 @@ fn no_answer(reply: &Reply, status: Option<ExitStatus>) -> tool::Answer {
         text: format!("the tool ended without an answer{ended}: {}", cut(complaint.trim(), 1000)),
         is_error: true,
         seen: None,
+        instructions: None,
     }
 }
 
@@ -213,6 +252,8 @@ fn bad_input(text: String) -> Done {
         duration_ms: 0,
         // Nothing ran, so nothing ran unconfined.
         jail: Status::Enforced,
+        path: None,
+        instructions: None,
     };
     Done { outcome: Outcome::Failed, output, has_artifact: false, seen: None }
 }

@@ -43,6 +43,6 @@ mod wire;
 pub use config::Config;
 pub use dispatch::dispatch;
 pub use executor::{Configs, Progress, RunnerExecutor};
-pub use output::ToolOutput;
+pub use output::{Instructions, ToolOutput};
 pub use serve::serve;
 pub use spec::{Tool, builtin};

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use domain::{Digest, Millis};
 use serde::{Deserialize, Serialize};
 
-/// How much of a command's output a result shows, in bytes.
-pub(crate) const SHOWN: usize = 32 << 10;
+/// How much of an output a result shows, in bytes: about 3,000 tokens. Longer output is shown by its
+/// beginning and its end, and the whole is a file that later steps can read.
+pub(crate) const SHOWN: usize = 12 << 10;
 /// How much of it is kept for the artifact, in bytes.
 pub(crate) const KEPT: u64 = 16 << 20;
 
@@ -30,6 +31,41 @@ pub struct ToolOutput {
     pub duration_ms: Millis,
     /// How it was confined.
     pub jail: sandbox::Status,
+    /// Where later steps of the run can read the output that is longer than `text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The instruction file that is nearest to the file that the tool read or changed, the first time
+    /// that one of its directory is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Instructions>,
+}
+
+/// A directory's own instructions for agents. Comes from a jail, so it is untrusted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instructions {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// A long text as a result shows it: its beginning, its end, and in between how much is left out and
+/// where it is.
+pub(crate) fn preview(text: &str, shown: usize, whole: &str) -> (String, u64) {
+    let half = shown / 2;
+    let head = cut(text, half);
+    let mut start = text.len().saturating_sub(half).max(head.len());
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    let tail = text.get(start..).unwrap_or_default();
+    let omitted = text.len().saturating_sub(head.len() + tail.len());
+    (joined(head, omitted as u64, Some(whole), tail), omitted as u64)
+}
+
+fn joined(head: &str, omitted: u64, whole: Option<&str>, tail: &str) -> String {
+    let whole = whole.map_or_else(String::new, |path| format!("; `read` or `search` the whole in {path}"));
+    format!("{head}\n[… {omitted} bytes left out{whole} …]\n{tail}")
 }
 
 /// A command's output: its beginning and its end in memory, its first part in a file.
@@ -105,8 +141,9 @@ impl Transcript {
         }
     }
 
-    /// What to show, the number of bytes left out, and whether the file holds more.
-    pub(crate) fn finish(self) -> (String, u64, bool) {
+    /// What to show, the number of bytes left out, and whether the file holds more. `whole` is where a
+    /// step finds the file.
+    pub(crate) fn finish(self, whole: Option<&str>) -> (String, u64, bool) {
         let mut tail = Vec::from(self.tail);
         let omitted = self.total.saturating_sub((self.head.len() + tail.len()) as u64);
         let kept = match self.keep {
@@ -120,7 +157,7 @@ impl Transcript {
         }
         let head = String::from_utf8_lossy(whole_end(&self.head));
         let tail = String::from_utf8_lossy(whole_start(&tail));
-        (format!("{head}\n[… {omitted} bytes left out …]\n{tail}"), omitted, kept)
+        (joined(&head, omitted, whole.filter(|_| kept), &tail), omitted, kept)
     }
 }
 
@@ -160,7 +197,7 @@ mod tests {
         for chunk in chunks {
             transcript.take(chunk);
         }
-        let (text, omitted, kept) = transcript.finish();
+        let (text, omitted, kept) = transcript.finish(Some("/outputs/1.txt"));
         (text, omitted, kept, std::fs::read(path).unwrap_or_default())
     }
 

@@ -7,9 +7,12 @@ use domain::Effect;
 use sandbox::{Access, Mount, Network, Plan, Posture};
 
 use crate::config::{Config, TOOL_ARG};
+use crate::spool;
 
 /// Where steps see the workspace.
 const WORKSPACE: &str = "/workspace";
+/// Where steps see the long outputs of earlier steps.
+const OUTPUTS: &str = "/outputs";
 /// Where steps see Regie's own binary.
 const PROGRAM: &str = "/.regie/regie";
 
@@ -39,6 +42,14 @@ pub(crate) fn root(config: &Config, ground: Ground) -> PathBuf {
     }
 }
 
+/// Where a step finds the long outputs of earlier steps of its run.
+pub(crate) fn outputs(config: &Config, ground: Ground) -> PathBuf {
+    match ground {
+        Ground::Jail => OUTPUTS.into(),
+        Ground::Bare => spool::outputs_dir(&config.spool),
+    }
+}
+
 /// The plan of a step.
 pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Program<'_>) -> Plan {
     let root = root(config, ground);
@@ -49,6 +60,11 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
     let mut mounts = sandbox::default_system_mounts();
     mounts.extend(config.mounts.iter().cloned());
     mounts.push(Mount { source: config.program.clone(), target: binary.clone(), access: Access::Read });
+    mounts.push(Mount {
+        source: spool::outputs_dir(&config.spool),
+        target: outputs(config, ground),
+        access: Access::Read,
+    });
     mounts.push(Mount {
         source: config.workspace.clone(),
         target: root.clone(),

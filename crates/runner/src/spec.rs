@@ -54,7 +54,7 @@ fn read() -> Tool {
     looks(
         "read",
         "Reads a text file of the workspace. Each line comes with its number and a tab, which are not part \
-         of the file. Shows up to 2000 lines from `offset` on; long lines are cut. Read a file before you \
+         of the file. Shows up to 2000 lines and 12 KiB from `offset` on; long lines are cut. Read a file before you \
          edit or overwrite it.",
         r#"{"type":"object","properties":{"path":{"type":"string","description":"Path relative to the workspace."},"offset":{"type":"integer","minimum":1,"description":"First line to show, from 1. Default 1."},"limit":{"type":"integer","minimum":1,"maximum":2000,"description":"Number of lines to show. Default 2000."}},"required":["path"],"additionalProperties":false}"#,
     )
@@ -104,7 +104,7 @@ fn shell() -> Tool {
         "Runs a shell command in the workspace, inside a sandbox: no network, writes only in the workspace \
          and /tmp, standard input empty. Everything that it started is ended when it ends, and /tmp is \
          emptied. Gives back standard output and standard error together; of long output, the beginning \
-         and the end.",
+         and the end, and the path of a file below /outputs with the whole, for `read` and `search`.",
         r#"{"type":"object","properties":{"command":{"type":"string","description":"The command line."},"timeout_seconds":{"type":"integer","minimum":1,"maximum":3600,"description":"When to end it. Default: the step's own limit."}},"required":["command"],"additionalProperties":false}"#,
     )
 }

@@ -4,13 +4,13 @@
 //! | file | content |
 //! |---|---|
 //! | `<step>.result` | the result of a step, JSON |
-//! | `<step>.output` | the output that the result leaves out |
+//! | `outputs/<step>.txt` | the whole of an output that the result only previews; later steps read it as `/outputs/<step>.txt`, so it stays as long as the spool |
 //! | `fence` | the highest fence seen |
 //! | `seen` | what the agent knew of files when results were last forgotten |
 //! | `lock` | held by the living runner, with its process id |
 //! | `runner.sock`, `runner.log` | where it listens, what it says |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -67,28 +67,47 @@ pub(crate) struct Spool {
 struct Index {
     base: Base,
     since: BTreeMap<StepNo, Seen>,
+    /// Instruction files that were told since the base, by step.
+    told: BTreeMap<StepNo, String>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Base {
     upto: u64,
     files: SeenFiles,
+    #[serde(default)]
+    told: BTreeSet<String>,
+}
+
+impl Index {
+    fn take(&mut self, spooled: &Spooled) {
+        let step = spooled.step;
+        match &spooled.seen {
+            Some(seen) => drop(self.since.insert(step, seen.clone())),
+            None => drop(self.since.remove(&step)),
+        }
+        match &spooled.output.instructions {
+            Some(told) => drop(self.told.insert(step, told.path.clone())),
+            None => drop(self.told.remove(&step)),
+        }
+    }
 }
 
 impl Spool {
     /// Opens the spool, creating its directory for the owner alone.
     pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
         create_dir(dir)?;
+        create_dir(&outputs_dir(dir))?;
         let base: Base = read_json(&dir.join("seen"))?.unwrap_or_default();
-        let mut since = BTreeMap::new();
+        let mut index = Index { base, ..Index::default() };
         for step in steps(dir)? {
-            if step.0 > base.upto
-                && let Ok(Some(Spooled { seen: Some(seen), .. })) = read(dir, step)
+            if step.0 > index.base.upto
+                && let Ok(Some(spooled)) = read(dir, step)
             {
-                since.insert(step, seen);
+                index.take(&spooled);
             }
         }
-        Ok(Self { dir: dir.to_owned(), index: Mutex::new(Index { base, since }) })
+        Ok(Self { dir: dir.to_owned(), index: Mutex::new(index) })
     }
 
     /// The highest fence on record, 0 for none.
@@ -121,10 +140,7 @@ impl Spool {
     pub(crate) fn write(&self, spooled: &Spooled) -> Result<(), Error> {
         self.put(&format!("{}.result", spooled.step), spooled)?;
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        match &spooled.seen {
-            Some(seen) => index.since.insert(spooled.step, seen.clone()),
-            None => index.since.remove(&spooled.step),
-        };
+        index.take(spooled);
         Ok(())
     }
 
@@ -136,27 +152,35 @@ impl Spool {
         files
     }
 
-    /// Removes the results up to a step. What the agent has seen by them stays known.
+    /// The instruction files that the agent was told before a step.
+    pub(crate) fn told_before(&self, step: StepNo) -> BTreeSet<String> {
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = index.told.range(..step).map(|(_, path)| path);
+        index.base.told.iter().chain(since).cloned().collect()
+    }
+
+    /// Removes the results up to a step. Long outputs stay: later steps may read them. What the agent has seen by them stays known.
     pub(crate) fn forget(&self, upto: StepNo) -> Result<(), Error> {
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         let later = index.since.split_off(&upto.next());
         let gone = std::mem::replace(&mut index.since, later);
+        let untold = index.told.split_off(&upto.next());
+        let told = std::mem::replace(&mut index.told, untold);
         index.base.upto = index.base.upto.max(upto.0);
-        if !gone.is_empty() {
+        if !gone.is_empty() || !told.is_empty() {
+            index.base.told.extend(told.into_values());
             index.base.files.extend(gone.into_values().map(|seen| (seen.path, seen.digest)));
             self.put("seen", &index.base)?;
         }
         drop(index);
         for step in steps(&self.dir)? {
             if step <= upto {
-                // The output first: a result never names a file that is gone.
-                for path in [output_path(&self.dir, step), self.dir.join(format!("{step}.result"))] {
-                    match fs::remove_file(&path) {
-                        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                            return Err(io(&path, "removed")(error));
-                        }
-                        _ => {}
+                let path = self.dir.join(format!("{step}.result"));
+                match fs::remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(io(&path, "removed")(error));
                     }
+                    _ => {}
                 }
             }
         }
@@ -197,7 +221,12 @@ pub(crate) fn read(dir: &Path, step: StepNo) -> Result<Option<Spooled>, Error> {
 
 /// Where the long output of a step is.
 pub(crate) fn output_path(dir: &Path, step: StepNo) -> PathBuf {
-    dir.join(format!("{step}.output"))
+    outputs_dir(dir).join(format!("{step}.txt"))
+}
+
+/// Where the long outputs of a run are, as steps may read them.
+pub(crate) fn outputs_dir(dir: &Path) -> PathBuf {
+    dir.join("outputs")
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {

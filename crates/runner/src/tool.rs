@@ -5,9 +5,11 @@
 //! standard output.
 
 mod change;
+mod instructions;
 mod look;
 mod place;
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,11 +18,15 @@ use domain::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::call::Input;
+use crate::output::Instructions;
 use crate::spool::SeenFiles;
 use crate::wire::Seen;
+use place::Ground;
 
 /// How much text one answer holds, in bytes.
 const LONGEST: usize = 48 << 10;
+/// How much text one page of `read` holds, in bytes: about 3,000 tokens.
+const PAGE: usize = crate::output::SHOWN;
 /// The largest file that is read or changed, in bytes.
 const LARGEST: u64 = 32 << 20;
 
@@ -29,10 +35,14 @@ const LARGEST: u64 = 32 << 20;
 pub(crate) struct Request {
     /// Where the workspace is.
     pub(crate) root: PathBuf,
+    /// Where the long outputs of earlier steps are, which may be looked at too.
+    pub(crate) outputs: PathBuf,
     /// What to do.
     pub(crate) input: Input,
     /// What the agent knows of files.
     pub(crate) seen: SeenFiles,
+    /// The instruction files that the agent was told already.
+    pub(crate) told: BTreeSet<String>,
 }
 
 /// What a file tool answers.
@@ -44,19 +54,22 @@ pub(crate) struct Answer {
     pub(crate) is_error: bool,
     /// What the agent knows now.
     pub(crate) seen: Option<Seen>,
+    /// The instructions that come with the file.
+    pub(crate) instructions: Option<Instructions>,
 }
 
 impl Answer {
     fn plain(text: String) -> Self {
-        Self { text, is_error: false, seen: None }
+        Self { text, is_error: false, seen: None, instructions: None }
     }
 
     fn seen(text: String, path: String, content: &[u8]) -> Self {
-        Self { text, is_error: false, seen: Some(Seen { path, digest: Digest::of(content) }) }
+        let seen = Seen { path, digest: Digest::of(content) };
+        Self { text, is_error: false, seen: Some(seen), instructions: None }
     }
 
     fn error(text: String) -> Self {
-        Self { text, is_error: true, seen: None }
+        Self { text, is_error: true, seen: None, instructions: None }
     }
 }
 
@@ -79,12 +92,17 @@ pub(crate) fn tool_main() -> ExitCode {
 
 fn run(request: &Request) -> Answer {
     let root = &request.root;
+    let ground = Ground { root, outputs: &request.outputs };
     let done = match &request.input {
-        Input::Read(input) => look::read(root, input),
-        Input::List(input) => look::list(root, input),
-        Input::Search(input) => look::search(root, input),
+        Input::Read(input) => look::read(ground, input),
+        Input::List(input) => look::list(ground, input),
+        Input::Search(input) => look::search(ground, input),
         Input::Edit(input) => change::edit(root, input, &request.seen),
         Input::Write(input) => change::write(root, input, &request.seen),
     };
-    done.unwrap_or_else(Answer::error)
+    let mut answer = done.unwrap_or_else(Answer::error);
+    if let Some(seen) = &answer.seen {
+        answer.instructions = instructions::nearest(root, &seen.path, &request.told);
+    }
+    answer
 }

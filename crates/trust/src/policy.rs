@@ -126,7 +126,7 @@ const BUILT_IN: [Rule; 13] = [
         verdict: Verdict::Allow,
         text: "model calls are allowed within the budget",
         matches: |case| {
-            case.action.kind == StepKind::ModelCall
+            matches!(case.action.kind, StepKind::ModelCall | StepKind::Compaction)
                 && case.action.effect == Effect::ModelCall
                 && case.action.risk == Risk::Read
         },

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Amount, Outcome, Payload};
+use domain::{Amount, Outcome, Payload, StepKind};
 use engine::ModelFailure;
 use kernel::fault::{Point, point};
 use kernel::machine::Input;
@@ -66,7 +66,12 @@ async fn call(
     deltas: broadcast::Sender<api::Delta>,
     work: Work,
 ) -> Input {
+    let is_summary = work.kind == StepKind::Compaction;
     let mut publish = |delta: Delta| {
+        // A summary is no word to the owner; it is shown as what it is when it is whole.
+        if is_summary && !matches!(delta, Delta::Retrying { .. }) {
+            return;
+        }
         // Nobody watching is not an error.
         let _ = deltas.send(delta_view(&work, delta));
     };
@@ -75,7 +80,7 @@ async fn call(
     point(Point::AfterEffect);
     let finished = match called {
         Err(_) => failed(Outcome::TimedOut, &timed_out(&work)),
-        Ok(Ok(response)) => succeeded(&response),
+        Ok(Ok(response)) => succeeded(work.kind, &response),
         Ok(Err(error)) => match ModelFailure::refusal(&error) {
             Some(refused) => return Input::Refused(work.step, work.attempt, refused),
             None => failed(Outcome::Failed, &ModelFailure::new(&error, clock.now())),
@@ -84,14 +89,15 @@ async fn call(
     Input::Finished(work.step, work.attempt, finished)
 }
 
-fn succeeded(response: &Response) -> Finished {
+fn succeeded(kind: StepKind, response: &Response) -> Finished {
     let usage = response.usage.plus(response.lost);
     let cost = catalogue::cost(&usage, catalogue::price(&response.asked).as_ref());
     let spent = Amount {
         tokens: usage.total_input().saturating_add(usage.output),
         nanodollars: cost.unwrap_or(0),
         unpriced: u64::from(cost.is_none()),
-        turns: 1,
+        // A summary is not a turn of the loop.
+        turns: u64::from(kind == StepKind::ModelCall),
         ..Amount::CALL
     };
     match serde_json::to_vec(response) {

@@ -28,14 +28,17 @@ impl View {
                 Err(error) => self.give_up(format!("an answer of the model cannot be read: {error}")),
             },
             Outcome::Failed | Outcome::TimedOut | Outcome::Cancelled => {
-                let failure = serde_json::from_slice(bytes).unwrap_or_else(|_| unexplained(outcome));
-                self.model_failed(failure);
+                self.model_failed(seq, outcome, bytes);
             }
         }
     }
 
-    fn model_failed(&mut self, failure: ModelFailure) {
+    pub(super) fn model_failed(&mut self, seq: u64, outcome: Outcome, bytes: &[u8]) {
+        let failure = serde_json::from_slice(bytes).unwrap_or_else(|_| unexplained(outcome));
         let ModelFailure { code, message, hint, retry_at, retryable } = failure;
+        if code == CONTEXT_TOO_LONG && self.shorten(seq) {
+            return;
+        }
         if let Some(until) = retry_at {
             self.pauses = self.pauses.saturating_add(1);
             if self.pauses <= PAUSES {
@@ -54,15 +57,21 @@ impl View {
         self.finish(end, format!("{message} ({code}){hint}; {}", self.kept()));
     }
 
-    fn take_answer(&mut self, seq: u64, response: &Response) {
+    /// The vendor gave a whole answer.
+    pub(super) fn model_works(&mut self) {
         self.failures = 0;
         self.pauses = 0;
+    }
+
+    fn take_answer(&mut self, seq: u64, response: &Response) {
+        self.model_works();
         let words = response.text();
         if !words.is_empty() {
             self.words = words;
         }
         self.turn = Turn::new(response, &self.config.toolbox);
         self.push(seq, Message::assistant(response));
+        self.answered(response);
         let over = match response.stop {
             Stop::Refusal => Some("the model refuses to go on with this goal; put it in other words"),
             Stop::ContextExceeded => Some("the model's window is full; cut the goal into smaller missions"),
@@ -71,6 +80,9 @@ impl View {
         if let Some(why) = over {
             self.turn.drop_due("the run ended before this call was made");
             self.settle_turn(seq);
+            if response.stop == Stop::ContextExceeded && self.shorten(seq) {
+                return;
+            }
             let reason = format!("{why}; {}", self.kept());
             return self.finish(End::Blocked, reason);
         }
@@ -113,8 +125,9 @@ impl View {
         let Some(results) = self.turn.results() else { return };
         let turn = std::mem::take(&mut self.turn);
         if !turn.is_empty() {
-            self.push(seq, results);
+            self.conversation.push(seq, results, turn.stub());
         }
+        self.instruct(seq);
         match turn.exhausted {
             _ if turn.cancelled => self.finish(End::Cancelled, "cancelled by the owner".into()),
             Some(cap) => self.exhausted(cap),

@@ -70,7 +70,11 @@ impl View {
         };
         let output = output::read(payload);
         let code = output.as_ref().and_then(|output| output.exit_code);
-        let text = output.map(|output| output.text).unwrap_or_default();
+        self.note_command(seq, &command, outcome, code);
+        let mut text = output.as_ref().map(|output| output.text.clone()).unwrap_or_default();
+        if let Some(path) = output.and_then(|output| output.path) {
+            text.push_str(&format!("\n[`read` or `search` the whole in {path}]"));
+        }
         let failed = |how: String| Judgement::Failed(Unmet { command, how, output: text });
         let judgement = match outcome {
             Outcome::Succeeded => Judgement::Passed,

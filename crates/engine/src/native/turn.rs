@@ -8,6 +8,9 @@ use serde::Serialize;
 
 use crate::config::Toolbox;
 
+/// Results up to this many bytes are never cleared.
+const SHORT: usize = 600;
+
 /// The calls of one answer.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
@@ -27,6 +30,8 @@ pub(super) struct Call {
     pub(super) effect: Effect,
     pub(super) risk: Risk,
     progress: Progress,
+    /// Where the whole of its output is.
+    path: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -54,6 +59,7 @@ impl Turn {
                 effect: Effect::Read,
                 risk: Risk::Read,
                 progress: Progress::Answered(Err(why)),
+                path: None,
             };
             let input = match call.input {
                 Ok(input) => input,
@@ -71,6 +77,7 @@ impl Turn {
                 effect: tool.effect,
                 risk: tool.risk,
                 progress: Progress::Due,
+                path: None,
             }
         });
         Self { calls: calls.collect(), exhausted: None, cancelled: false }
@@ -97,8 +104,15 @@ impl Turn {
         self.calls.get(at).is_some_and(|call| call.effect != Effect::Read)
     }
 
-    pub(super) fn answer(&mut self, at: usize, result: Result<String, String>) {
+    /// The tool and the request of a call.
+    pub(super) fn request(&self, at: usize) -> Option<(&str, &[u8])> {
+        self.calls.get(at).map(|call| (call.name.as_str(), &call.request[..]))
+    }
+
+    /// Gives a call its result; `path` is where the whole of it is.
+    pub(super) fn answer(&mut self, at: usize, result: Result<String, String>, path: Option<String>) {
         if let Some(call) = self.calls.get_mut(at) {
+            call.path = path;
             call.progress = Progress::Answered(result);
         }
     }
@@ -118,5 +132,26 @@ impl Turn {
             Progress::Due | Progress::Planned => None,
         };
         self.calls.iter().map(block).collect::<Option<Vec<_>>>().map(Message::user)
+    }
+
+    /// What stands for the results once they are cleared; `None` where that would save nothing.
+    pub(super) fn stub(&self) -> Option<Message> {
+        let mut saves = false;
+        let block = |call: &Call| {
+            let (text, is_error) = match &call.progress {
+                Progress::Answered(Ok(text)) => (text, false),
+                Progress::Answered(Err(text)) => (text, true),
+                Progress::Due | Progress::Planned => return None,
+            };
+            let stub = match text.len() {
+                0..=SHORT => None,
+                length => Some(crate::prompt::cleared(length, call.path.as_deref())),
+            };
+            saves |= stub.is_some();
+            let text = stub.as_deref().unwrap_or(text);
+            Some(Block::tool_result(call.id.as_str(), if is_error { Err(text) } else { Ok(text) }))
+        };
+        let blocks = self.calls.iter().map(block).collect::<Option<Vec<_>>>()?;
+        saves.then(|| Message::user(blocks))
     }
 }

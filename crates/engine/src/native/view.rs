@@ -1,6 +1,6 @@
 //! What the driver keeps of a run, and which step leads where.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use domain::budget::Exhausted;
@@ -11,11 +11,13 @@ use domain::{
 };
 use models::{Block, Message, Request};
 
+use super::conversation::Conversation;
+use super::relief::Relief;
 use super::turn::Turn;
 use crate::config::Config;
 use crate::host::{self, Checkpoint, DeliverRequest};
 use crate::prompt::{self, Unmet};
-use crate::words;
+use crate::{output, words};
 
 /// What comes next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(super) enum Stage {
     Fresh,
     /// The model is asked.
     Asking,
+    /// The model is asked for a summary of the conversation, which is then replaced by it.
+    Compacting,
     /// The calls of a turn are due.
     Acting,
     /// The vendor asked to wait.
@@ -48,6 +52,7 @@ pub(super) enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Job {
     Ask,
+    Compact,
     Call(usize),
     Checkpoint,
     Verdict(usize),
@@ -72,10 +77,17 @@ pub(super) struct View {
     pub(super) started: Option<RunStarted>,
     pub(super) mission: Option<Mission>,
     pub(super) stage: Stage,
-    /// The conversation as it is sent: messages are only appended to it.
+    /// What every request repeats: model, system, tools. Its messages are those of the conversation.
     pub(super) request: Request,
-    /// For each message, the event that brought it.
-    pub(super) marks: Vec<u64>,
+    /// The bytes of system and tools.
+    pub(super) fixed: usize,
+    pub(super) conversation: Conversation,
+    pub(super) relief: Relief,
+    /// The steps that asked for a summary.
+    pub(super) compactions: BTreeSet<StepNo>,
+    /// Instruction files that the model was given, and those that go with the results of this turn.
+    pub(super) instructed: BTreeSet<String>,
+    pub(super) news: Vec<(String, String)>,
     /// Why requests can no longer be composed: a content is forgotten or unreadable.
     pub(super) broken: Option<String>,
     pub(super) turn: Turn,
@@ -108,14 +120,21 @@ impl View {
             messages: Vec::new(),
             effort: config.effort,
         };
+        let tools = request.tools.iter();
+        let tools: usize = tools.map(|tool| tool.description.len() + tool.input_schema.as_str().len()).sum();
         Self {
+            fixed: request.system.len() + tools,
+            conversation: Conversation::default(),
+            relief: Relief::default(),
+            compactions: BTreeSet::new(),
+            instructed: BTreeSet::new(),
+            news: Vec::new(),
             config,
             run: None,
             started: None,
             mission: None,
             stage: Stage::Fresh,
             request,
-            marks: Vec::new(),
             broken: None,
             turn: Turn::default(),
             judgements: Vec::new(),
@@ -137,6 +156,9 @@ impl View {
         match &header.fact {
             Fact::RunStarted(started) => self.start(header, started, payload),
             Fact::StepPlanned(planned) => {
+                if planned.kind == StepKind::Compaction {
+                    self.compactions.insert(planned.step);
+                }
                 if let Some(job) = self.job_of(planned.kind, &planned.tool) {
                     self.jobs.insert(planned.step, job);
                 }
@@ -162,6 +184,12 @@ impl View {
             }
             _ => {}
         }
+        self.relieve(seq);
+    }
+
+    /// Whether a step is open.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.jobs.is_empty()
     }
 
     fn start(&mut self, header: &Header, started: &RunStarted, payload: Option<&Payload>) {
@@ -179,7 +207,8 @@ impl View {
             );
         }
         self.request.model.clone_from(&mission.model);
-        self.say(header.seq, prompt::goal(&mission));
+        self.relief.clears = started.driver != super::UNCLEARED;
+        self.pin(header.seq, prompt::goal(&mission));
         self.judgements = vec![Judgement::Due; mission.done.len()];
         self.mission = Some(mission);
         self.stage = Stage::Asking;
@@ -189,6 +218,7 @@ impl View {
     fn job_of(&mut self, kind: StepKind, tool: &str) -> Option<Job> {
         match (kind, &self.stage) {
             (StepKind::ModelCall, _) => Some(Job::Ask),
+            (StepKind::Compaction, _) => Some(Job::Compact),
             (StepKind::Timer, _) => Some(Job::Timer),
             (StepKind::Checkpoint, _) => Some(Job::Checkpoint),
             (StepKind::Verdict, _) => {
@@ -206,9 +236,12 @@ impl View {
     fn completed(&mut self, seq: u64, job: Job, outcome: Outcome, payload: Option<&Payload>) {
         match job {
             Job::Ask => self.model_answered(seq, outcome, payload),
+            Job::Compact => self.compacted(seq, outcome, payload),
             Job::Call(at) => {
                 self.touched |= self.turn.writes(at);
-                self.turn.answer(at, super::answer::result(outcome, payload));
+                self.note_call(seq, at, outcome, payload);
+                let path = output::read(payload).and_then(|output| output.path);
+                self.turn.answer(at, super::answer::result(outcome, payload), path);
                 self.settle_turn(seq);
             }
             Job::Checkpoint => self.checkpointed(outcome, payload),
@@ -226,7 +259,7 @@ impl View {
                 Denial::Cancelled => self.turn.cancelled = true,
                 Denial::Policy { .. } | Denial::Gate { .. } => {}
             }
-            self.turn.answer(at, Err(words::denial(reason)));
+            self.turn.answer(at, Err(words::denial(reason)), None);
             return self.settle_turn(seq);
         }
         match (job, reason) {
@@ -236,7 +269,7 @@ impl View {
             (_, Denial::Budget { cap }) => self.exhausted(*cap),
             (job, _) => {
                 let what = match job {
-                    Job::Ask => "asking the model",
+                    Job::Ask | Job::Compact => "asking the model",
                     Job::Verdict(_) => "running a criterion",
                     _ => "committing the workspace",
                 };
@@ -251,9 +284,22 @@ impl View {
         self.push(seq, Message::user(vec![Block::text(text)]));
     }
 
+    /// Appends a message that no compaction takes away: the owner's words, a project's instructions.
+    pub(super) fn pin(&mut self, seq: u64, text: String) {
+        self.conversation.pin(seq, Message::user(vec![Block::text(text)]));
+    }
+
     pub(super) fn push(&mut self, seq: u64, message: Message) {
-        self.request.messages.push(message);
-        self.marks.push(seq);
+        self.conversation.push(seq, message, None);
+    }
+
+    /// The request of a step that was planned right after the event `upto`.
+    pub(super) fn request_at(&self, kind: StepKind, upto: u64) -> Request {
+        let mut messages = self.conversation.messages(upto);
+        if kind == StepKind::Compaction {
+            messages.push(Message::user(vec![Block::text(prompt::COMPACT)]));
+        }
+        Request { messages, ..self.request.clone() }
     }
 
     /// The criteria that are still to be run, as commands.

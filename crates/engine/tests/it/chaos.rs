@@ -4,10 +4,11 @@
 use domain::budget::{Caps, Exhausted};
 use domain::fact::{Denial, StepPlanned};
 use domain::gate::Answer;
-use domain::{Outcome, StepKind, StepNo};
-use engine::ModelFailure;
+use domain::{Digest, Fact, Outcome, StepKind, StepNo};
+use engine::config::Clearing;
+use engine::{Config, ModelFailure, Native};
 use kernel::driver::{Driver, Next};
-use models::{Block, Response, Stop};
+use models::{Block, Response, Stop, Usage};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -62,13 +63,22 @@ fn settle(world: &mut World, step: &StepPlanned, serial: usize, dice: u8, more: 
     }
     let outcome = outcome(dice);
     match step.kind {
-        StepKind::ModelCall if outcome == Outcome::Succeeded => {
-            world.done(step, outcome, &response(serial, more));
+        StepKind::Compaction if outcome == Outcome::Succeeded && !more.is_multiple_of(5) => {
+            let text = "what was said so far ".repeat(usize::from(more % 40));
+            let usage = Usage::default();
+            world.done(step, outcome, &Response { usage, ..answer(Stop::EndTurn, vec![Block::text(text)]) });
         }
-        StepKind::ModelCall if outcome == Outcome::Failed => {
+        StepKind::ModelCall | StepKind::Compaction if outcome == Outcome::Succeeded => {
+            // Whether the vendor counts or not.
+            let usage =
+                if serial.is_multiple_of(3) { Usage::default() } else { answer(Stop::EndTurn, vec![]).usage };
+            world.done(step, outcome, &Response { usage, ..response(serial, more) });
+        }
+        StepKind::ModelCall | StepKind::Compaction if outcome == Outcome::Failed => {
             let retry_at = more.is_multiple_of(2).then_some(domain::Timestamp(world.now + 5));
             let failure = ModelFailure {
-                code: "model.cut".into(),
+                code: if more.is_multiple_of(7) { engine::failure::CONTEXT_TOO_LONG } else { "model.cut" }
+                    .into(),
                 message: "cut".into(),
                 hint: String::new(),
                 retry_at,
@@ -87,7 +97,14 @@ fn settle(world: &mut World, step: &StepPlanned, serial: usize, dice: u8, more: 
         }
         _ if step.tool == "merge" => world.done(step, outcome, &json!({"commit": "m", "message": "no"})),
         _ if step.tool == "deliver" => world.done(step, outcome, &json!({"delivery": "already_there"})),
-        _ => world.done(step, outcome, &output("said", i32::from(more % 2))),
+        _ => {
+            let mut output = output(&"said ".repeat(usize::from(more) * 5), i32::from(more % 2));
+            if more.is_multiple_of(9) {
+                let dir = more % 4;
+                output["instructions"] = json!({"path": format!("{dir}/AGENTS.md"), "text": "Use tabs."});
+            }
+            world.done(step, outcome, &output);
+        }
     }
 }
 
@@ -110,6 +127,19 @@ fn check_answered(world: &World) {
     }
 }
 
+/// What was sent can be made again byte for byte, from the journal alone.
+fn check_bytes(world: &World, again: &Native) {
+    for fact in world.facts() {
+        let Fact::StepPlanned(planned) = fact else { continue };
+        let Some(upto) = planned.composed_upto else { continue };
+        match again.compose(planned.step, upto) {
+            Ok(bytes) => assert_eq!(Digest::of(&bytes), planned.request, "step {}", planned.step),
+            // The run was given up for an answer that cannot be read.
+            Err(error) => assert!(error.reason.contains("cannot be read"), "{error}"),
+        }
+    }
+}
+
 fn is_hosts(tool: &str) -> bool {
     matches!(tool, "merge" | "deliver")
 }
@@ -122,11 +152,15 @@ proptest! {
         dice in prop::collection::vec((any::<u8>(), any::<u8>()), 40..200),
         criteria in 0usize..3,
         backwards: bool,
+        window in prop::sample::select(vec![600_u64, 2_000, 200_000]),
+        batch_bytes in prop::sample::select(vec![500_usize, 2_000, 96 << 10]),
     ) {
         let caps = Caps { turns: 25, calls: 60, ..Caps::default() };
         let commands = ["make test", "make lint"];
         let mission = domain::Mission { caps, ..mission(&commands[..criteria]) };
-        let mut world = World::with(mission, config());
+        let clearing = Clearing { keep_bytes: 400, keep_results: 1, batch_bytes };
+        let config = Config { window, clearing, max_output_tokens: 100, ..config() };
+        let mut world = World::with(mission, config);
         let mut serial = 0;
         let mut rolls = dice.iter().cycle();
         let mut steps_taken = 0;
@@ -150,6 +184,7 @@ proptest! {
         }
         let again = world.reloaded();
         prop_assert_eq!(again.next(&world.state), world.driver.next(&world.state));
+        check_bytes(&world, &again);
         prop_assert!(world.state.budget.spent.turns <= 25 && world.state.budget.spent.calls <= 60);
     }
 }

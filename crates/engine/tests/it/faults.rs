@@ -132,12 +132,17 @@ fn resuming_forgets_earlier_failures() {
 }
 
 #[test]
-fn a_refusal_and_a_full_window_block() {
-    for stop in [Stop::Refusal, Stop::ContextExceeded] {
-        let mut world = World::new(&["true"]);
-        world.model(&answer(stop.clone(), vec![Block::text("no"), broken_call("t1", "shell", "refused")]));
-        assert_eq!(world.end().0, End::Blocked, "{stop:?}");
-    }
+fn a_refusal_blocks_and_so_does_a_window_that_is_full_after_a_compaction() {
+    let no = |stop| answer(stop, vec![Block::text("no"), broken_call("t1", "shell", "refused")]);
+    let mut world = World::new(&["true"]);
+    world.model(&no(Stop::Refusal));
+    assert_eq!(world.end().0, End::Blocked);
+    let mut world = World::new(&["true"]);
+    world.model(&no(Stop::ContextExceeded));
+    let step = world.model(&answer(Stop::EndTurn, vec![Block::text("a summary")]));
+    assert_eq!(step.kind, StepKind::Compaction);
+    world.model(&no(Stop::ContextExceeded));
+    assert_eq!(world.end().0, End::Blocked);
 }
 
 #[test]

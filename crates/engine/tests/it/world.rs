@@ -95,6 +95,11 @@ impl World {
     }
 
     pub(crate) fn with(mission: Mission, config: Config) -> Self {
+        Self::driven_by(engine::native::NAME, mission, config)
+    }
+
+    /// A run that was started with this driver.
+    pub(crate) fn driven_by(name: &str, mission: Mission, config: Config) -> Self {
         let config = Arc::new(config);
         let mut world = Self {
             driver: Native::new(config.clone()),
@@ -112,7 +117,7 @@ impl World {
             on_behalf_of: "human:owner".into(),
             lease: LeaseId::from_bytes([3; 16]),
             branch: "coder/run".into(),
-            driver: engine::native::NAME.into(),
+            driver: name.into(),
             engine: "test".into(),
             system: mission.system,
             tools: mission.tools,

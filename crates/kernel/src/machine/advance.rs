@@ -380,7 +380,7 @@ impl<D: Driver> Machine<D> {
     pub(super) fn complete(&mut self, context: &Context<'_>, step: StepNo, finished: Finished) {
         let Some(open) = self.state.open.get(&step) else { return };
         let source = match open.planned.kind {
-            StepKind::ModelCall => Source::Agent,
+            StepKind::ModelCall | StepKind::Compaction => Source::Agent,
             StepKind::Checkpoint => Source::Kernel,
             _ => Source::Tool,
         };

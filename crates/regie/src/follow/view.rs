@@ -222,6 +222,7 @@ impl View {
         }
         let title = match (kind, said) {
             ("model_call", _) => "thinking".into(),
+            ("compaction", _) => "summarising the conversation".into(),
             ("verdict", Some(said)) => format!("check {said}"),
             (_, Some(said)) => format!("{tool} {said}"),
             (_, None) => tool,

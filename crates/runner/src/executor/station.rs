@@ -329,7 +329,12 @@ impl Station {
 
     /// The kernel's form of a result, with its long output as an artifact.
     async fn finished(&self, spooled: Spooled) -> Finished {
-        let file = self.config().ok().map(|config| spool::output_path(&config.spool, spooled.step));
+        let step = spooled.step;
+        let file = self.config().ok().map(|config| {
+            let file = spool::output_path(&config.spool, step);
+            // Where the version before left it.
+            if file.exists() { file } else { config.spool.join(format!("{step}.output")) }
+        });
         let store = Arc::clone(&self.artifacts);
         let Spooled { outcome, mut output, has_artifact, .. } = spooled;
         if has_artifact && let Some(file) = file {

@@ -9,8 +9,8 @@ use grep_searcher::sinks::Lossy;
 use grep_searcher::{BinaryDetection, SearcherBuilder};
 use ignore::{DirEntry, WalkBuilder};
 
-use super::place::{content, find};
-use super::{Answer, LONGEST};
+use super::place::{Ground, content, find_to_look};
+use super::{Answer, LONGEST, PAGE};
 use crate::call;
 use crate::output::cut;
 
@@ -20,8 +20,8 @@ const MOST_LINES: u64 = 2000;
 const MOST_ENTRIES: usize = 1000;
 const MOST_MATCHES: usize = 200;
 
-pub(super) fn read(root: &Path, input: &call::Read) -> Result<Answer, String> {
-    let place = find(root, &input.path)?;
+pub(super) fn read(ground: Ground<'_>, input: &call::Read) -> Result<Answer, String> {
+    let place = find_to_look(ground, &input.path)?;
     let bytes = content(&place)?;
     let known = |text| Ok(Answer::seen(text, place.shown.clone(), &bytes));
     if bytes.is_empty() {
@@ -40,7 +40,7 @@ pub(super) fn read(root: &Path, input: &call::Read) -> Result<Answer, String> {
     let mut shown = String::new();
     let mut next = offset;
     for line in text.lines().skip(usize::try_from(offset - 1).unwrap_or(usize::MAX)) {
-        if next >= offset.saturating_add(limit) || shown.len() >= LONGEST {
+        if next >= offset.saturating_add(limit) || shown.len() >= PAGE {
             break;
         }
         let part = cut(line, LONGEST_LINE);
@@ -62,9 +62,9 @@ pub(super) fn read(root: &Path, input: &call::Read) -> Result<Answer, String> {
     known(shown)
 }
 
-pub(super) fn list(root: &Path, input: &call::List) -> Result<Answer, String> {
+pub(super) fn list(ground: Ground<'_>, input: &call::List) -> Result<Answer, String> {
     let asked = input.path.as_deref().unwrap_or(".");
-    let place = find(root, asked)?;
+    let place = find_to_look(ground, asked)?;
     if !place.path.is_dir() {
         return Err(format!("there is no directory `{asked}`"));
     }
@@ -95,9 +95,9 @@ pub(super) fn list(root: &Path, input: &call::List) -> Result<Answer, String> {
     Ok(Answer::plain(shown))
 }
 
-pub(super) fn search(root: &Path, input: &call::Search) -> Result<Answer, String> {
+pub(super) fn search(ground: Ground<'_>, input: &call::Search) -> Result<Answer, String> {
     let asked = input.path.as_deref().unwrap_or(".");
-    let place = find(root, asked)?;
+    let place = find_to_look(ground, asked)?;
     if !place.path.exists() {
         return Err(format!("there is nothing at `{asked}`"));
     }
@@ -108,8 +108,8 @@ pub(super) fn search(root: &Path, input: &call::Search) -> Result<Answer, String
         .map_err(|error| format!("`pattern` is not a regular expression of one line: {error}"))?;
     let wanted = input.glob.as_deref().map(glob).transpose()?;
     let mut searcher = SearcherBuilder::new().binary_detection(BinaryDetection::quit(0)).build();
-    let root =
-        std::fs::canonicalize(root).map_err(|error| format!("the workspace cannot be reached: {error}"))?;
+    let root = std::fs::canonicalize(ground.root)
+        .map_err(|error| format!("the workspace cannot be reached: {error}"))?;
     let (mut shown, mut matches) = (String::new(), 0);
     for entry in walk(&place.path).build() {
         let Ok(entry) = entry else { continue };

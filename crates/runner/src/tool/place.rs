@@ -17,6 +17,28 @@ pub(super) struct Place {
     pub(super) shown: String,
 }
 
+/// What may be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ground<'a> {
+    /// The workspace.
+    pub(super) root: &'a Path,
+    /// The long outputs of earlier steps.
+    pub(super) outputs: &'a Path,
+}
+
+/// Finds a path to look at: in the workspace, or of an earlier step's output.
+pub(super) fn find_to_look(ground: Ground<'_>, path: &str) -> Result<Place, String> {
+    if path.contains('\0') || !Path::new(path).starts_with(ground.outputs) {
+        return find(ground.root, path);
+    }
+    let outputs = fs::canonicalize(ground.outputs)
+        .map_err(|error| format!("the outputs of earlier steps cannot be reached: {error}"))?;
+    match fs::canonicalize(path) {
+        Ok(found) if found.starts_with(&outputs) => Ok(Place { path: found, shown: path.to_owned() }),
+        _ => Err(format!("there is no output `{path}`; `list` {} shows which are there", outputs.display())),
+    }
+}
+
 /// Finds a path; its last parts need not exist.
 pub(super) fn find(root: &Path, path: &str) -> Result<Place, String> {
     if path.is_empty() || path.contains('\0') {

@@ -36,7 +36,7 @@ fn a_gigabyte_of_output_is_counted_not_kept() {
         bench.call("shell", command("head -c 1G /dev/zero | tr '\\0' 'x'; echo; echo the end"));
     assert_eq!(outcome, Outcome::Succeeded);
     assert!(told.text.len() < 40_000 && told.text.ends_with("the end\n"), "{}", told.text.len());
-    assert_eq!(told.truncated_bytes, (1 << 30) + 9 - (32 << 10));
+    assert_eq!(told.truncated_bytes, (1 << 30) + 9 - (12 << 10));
     assert_eq!(bench.artifact(told.artifact.unwrap()).len(), 16 << 20);
     let status = std::fs::read_to_string(format!("/proc/{}/status", bench.runner_pid().unwrap())).unwrap();
     let peak: u64 = status
@@ -53,7 +53,7 @@ fn long_output_becomes_an_artifact() {
     let all: String = (1..=20_000).map(|number| format!("{number}\n")).collect();
     assert_eq!(bench.artifact(told.artifact.unwrap()), all.as_bytes());
     assert!(told.text.starts_with("1\n2\n") && told.text.ends_with("\n20000\n"));
-    assert_eq!(told.truncated_bytes as usize, all.len() - (32 << 10));
+    assert_eq!(told.truncated_bytes as usize, all.len() - (12 << 10));
 }
 
 #[test]

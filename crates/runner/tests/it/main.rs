@@ -5,6 +5,7 @@ mod bench;
 mod commands;
 #[cfg(feature = "fault")]
 mod faults;
+mod offload;
 mod posture;
 mod recovery;
 mod spec;

@@ -131,10 +131,11 @@ fn what_was_seen_outlives_runner_and_results() {
     bench.put("a", "one\n");
     bench.good("read", json!({"path": "a"}));
     bench.good("shell", json!({"command": "seq 1 20000"}));
-    assert!(bench.spool_file("2.output").exists());
+    assert!(bench.spool_file("outputs/2.txt").exists());
     bench.executor().forget(bench.config.run, StepNo(2), 1);
     until("results are forgotten", || !bench.spool_file("2.result").exists());
-    assert!(!bench.spool_file("1.result").exists() && !bench.spool_file("2.output").exists());
+    assert!(bench.spool_file("outputs/2.txt").exists(), "later steps may read it");
+    assert!(!bench.spool_file("1.result").exists() && !bench.spool_file("2.result").exists());
     bench.kill_runner();
     bench.restart_daemon();
     bench.good("edit", json!({"path": "a", "old": "one", "new": "two"}));

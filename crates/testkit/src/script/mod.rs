@@ -48,9 +48,20 @@
 //! stream, also inside a character), `ping` and `unknown` (sprinkle pings and events that no
 //! one knows).
 //!
+//! # Compaction
+//!
+//! ```toml
+//! [[compaction]]                    # [[scenario.compaction]] in a file of several scenarios
+//! text = "## Goal\nMend the sum."   # a turn like any other; it is not counted as one
+//! ```
+//!
+//! A request whose last block asks for a summary is served the next `[[compaction]]`, and the last one
+//! again when there are fewer than are asked for.
+//!
 //! # Which turn is served
 //!
-//! The request alone decides: as many turns are behind it as it has assistant messages. So a
+//! The request alone decides: as many turns are behind it as it has assistant messages, and as many
+//! more as the summary says that it begins with (`[Compacted by Regie; turns before: 7; …`). So a
 //! call that is repeated after a crash, or after a restart of this server, gets the same
 //! answer. Only faults are counted, in memory, per scenario, turn and first user message.
 //!

@@ -11,9 +11,30 @@ pub(super) fn objection(request: &Value) -> Option<String> {
     check(request).err()
 }
 
-/// The messages' assistant turns so far: the place in the scenario.
+/// How a request for a summary begins its last block, and how a summary begins.
+const COMPACT: &str = "Regie compacts this conversation";
+const COMPACTED: &str = "[Compacted by Regie; turns before: ";
+
+/// The place in the scenario: the assistant messages so far, and the turns that a summary stands for.
 pub(super) fn turn_of(request: &Value) -> usize {
-    messages(request).iter().filter(|message| role(message) == "assistant").count()
+    let said = messages(request).iter().filter(|message| role(message) == "assistant").count();
+    said + compacted(request).0
+}
+
+/// Which summary is asked for, from 0; `None` when the request is for a turn.
+pub(super) fn compaction_of(request: &Value) -> Option<usize> {
+    let last = messages(request).last().filter(|message| role(message) == "user")?;
+    let block = last["content"].as_array()?.last()?;
+    block["text"].as_str()?.starts_with(COMPACT).then(|| compacted(request).1)
+}
+
+/// The turns before the summary that the conversation begins with, and the compactions so far.
+fn compacted(request: &Value) -> (usize, usize) {
+    let first = first_user_text(request);
+    let Some((_, rest)) = first.split_once(COMPACTED) else { return (0, 0) };
+    let numbers = rest.split_once(']').map(|(head, _)| head.split_once("; compactions: "));
+    let Some(Some((turns, compactions))) = numbers else { return (0, 0) };
+    (turns.parse().unwrap_or(0), compactions.parse().unwrap_or(0))
 }
 
 /// What the first user message says.

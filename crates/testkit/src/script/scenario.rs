@@ -15,6 +15,9 @@ pub struct Scenario {
     /// The answers, in order.
     #[serde(rename = "turn")]
     pub turns: Vec<Turn>,
+    /// The answers to requests for a summary, in order; the last one serves all further ones.
+    #[serde(default, rename = "compaction")]
+    pub compactions: Vec<Turn>,
 }
 
 /// One scripted answer. Blocks come in the order raw, thinking, text, calls.
@@ -162,6 +165,8 @@ struct File {
     matches: Option<String>,
     #[serde(default, rename = "turn")]
     turns: Vec<Turn>,
+    #[serde(default, rename = "compaction")]
+    compactions: Vec<Turn>,
     #[serde(default, rename = "scenario")]
     scenarios: Vec<Scenario>,
 }
@@ -172,15 +177,16 @@ struct File {
 /// When it has another form, or a turn cannot be served.
 pub fn parse(text: &str) -> Result<Vec<Scenario>, Error> {
     let file: File = toml::from_str(text).map_err(|error| Error::Form(Box::new(error)))?;
-    let File { name, matches, turns, mut scenarios } = file;
+    let File { name, matches, turns, compactions, mut scenarios } = file;
     match (turns.is_empty(), scenarios.is_empty()) {
         (true, true) => return Err(Error::Empty),
+        (true, false) if !compactions.is_empty() => return Err(Error::Mixed),
         (false, false) => return Err(Error::Mixed),
-        (false, true) => scenarios.push(Scenario { name, matches, turns }),
+        (false, true) => scenarios.push(Scenario { name, matches, turns, compactions }),
         (true, false) => {}
     }
     for scenario in &scenarios {
-        for (place, turn) in scenario.turns.iter().enumerate() {
+        for (place, turn) in scenario.turns.iter().chain(&scenario.compactions).enumerate() {
             if let Some(why) = turn.objection() {
                 return Err(Error::Turn { scenario: scenario.name.clone(), turn: place, why });
             }

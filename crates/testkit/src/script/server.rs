@@ -303,7 +303,10 @@ impl House {
         };
         let attempt = {
             let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-            let attempt = attempts.entry((place, turn, conversation.clone())).or_default();
+            // Summaries are counted from the other end, so that none is taken for a turn.
+            let key =
+                rules::compaction_of(request).map_or(turn, |summary| usize::MAX.saturating_sub(summary));
+            let attempt = attempts.entry((place, key, conversation.clone())).or_default();
             *attempt = attempt.saturating_add(1);
             *attempt
         };
@@ -319,11 +322,17 @@ impl House {
         if let Some(why) = rules::objection(request) {
             return What::Refuse(why);
         }
-        let Some(script) = scenario.turns.get(turn) else {
+        let script = match rules::compaction_of(request) {
+            Some(summary) => scenario.compactions.get(summary).or(scenario.compactions.last()),
+            None => scenario.turns.get(turn),
+        };
+        let Some(script) = script else {
             let count = scenario.turns.len();
             return What::Refuse(format!(
-                "scenario `{}` has {count} turns and the request is for turn {turn}, counted from 0",
-                scenario.name
+                "scenario `{}` has {count} turns and {} summaries and the request is for turn {turn}, counted \
+                 from 0, or for a summary",
+                scenario.name,
+                scenario.compactions.len()
             ));
         };
         let last = rules::last_user_text(request);

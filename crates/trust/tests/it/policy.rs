@@ -104,7 +104,15 @@ fn a_standing_approval_covers_merges_alone() {
 
 fn kinds() -> impl Strategy<Value = StepKind> {
     use StepKind as K;
-    prop::sample::select(vec![K::ModelCall, K::ToolCall, K::Spawn, K::Timer, K::Checkpoint, K::Verdict])
+    prop::sample::select(vec![
+        K::ModelCall,
+        K::Compaction,
+        K::ToolCall,
+        K::Spawn,
+        K::Timer,
+        K::Checkpoint,
+        K::Verdict,
+    ])
 }
 
 fn effects() -> impl Strategy<Value = Effect> {
