@@ -47,7 +47,13 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
         Ground::Bare => config.program.clone(),
     };
     let mut mounts = sandbox::default_system_mounts();
-    mounts.extend(config.mounts.iter().cloned());
+    // A file tool works on the workspace alone; what may not write gets nothing to write to.
+    if !matches!(program, Program::Tool) {
+        mounts.extend(config.mounts.iter().cloned().map(|mount| match (effect, mount.access) {
+            (Effect::Read, Access::Write) => Mount { access: Access::Read, ..mount },
+            _ => mount,
+        }));
+    }
     mounts.push(Mount { source: config.program.clone(), target: binary.clone(), access: Access::Read });
     mounts.push(Mount {
         source: config.workspace.clone(),

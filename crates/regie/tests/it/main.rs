@@ -10,4 +10,6 @@ mod reference;
 mod refusals;
 #[cfg(target_os = "linux")]
 mod terminal;
+#[cfg(target_os = "linux")]
+mod toolchains;
 mod world;
