@@ -102,7 +102,12 @@ impl Job<'_> {
         let timeout = Duration::from_millis(self.work.timeout);
         let jailed = self.start(Program::Tool, Stdin::Piped)?;
         let status = jailed.status.clone();
-        let request = tool::Request { root: root(self.config, jailed.ground), input, seen };
+        let request = tool::Request {
+            root: root(self.config, jailed.ground),
+            input,
+            seen,
+            withheld: self.config.withheld.clone(),
+        };
         let body = serde_json::to_vec(&request)
             .map_err(|error| Failure::Lost(format!("the tool's request cannot be encoded: {error}")))?;
         let mut sink = Reply::default();

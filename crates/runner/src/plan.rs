@@ -7,6 +7,7 @@ use domain::Effect;
 use sandbox::{Access, Mount, Network, Plan, Posture};
 
 use crate::config::{Config, TOOL_ARG};
+use crate::toolchains::CACHE;
 
 /// Where steps see the workspace.
 const WORKSPACE: &str = "/workspace";
@@ -104,7 +105,9 @@ fn env(config: &Config, ground: Ground) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
-    for (name, value) in &config.env {
+    // Without a jail there are no mounts, and so no place of the caches.
+    let is_there = |value: &str| ground == Ground::Jail || !value.starts_with(CACHE);
+    for (name, value) in config.env.iter().filter(|(_, value)| is_there(value)) {
         match env.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => known.clone_from(value),
             None => env.push((name.clone(), value.clone())),

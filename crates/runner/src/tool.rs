@@ -33,6 +33,8 @@ pub(crate) struct Request {
     pub(crate) input: Input,
     /// What the agent knows of files.
     pub(crate) seen: SeenFiles,
+    /// Files that are not shown to a model.
+    pub(crate) withheld: Vec<String>,
 }
 
 /// What a file tool answers.
@@ -79,10 +81,13 @@ pub(crate) fn tool_main() -> ExitCode {
 
 fn run(request: &Request) -> Answer {
     let root = &request.root;
+    if let Err(refusal) = place::refuse(root, request.input.path(), &request.withheld) {
+        return Answer::error(refusal);
+    }
     let done = match &request.input {
         Input::Read(input) => look::read(root, input),
         Input::List(input) => look::list(root, input),
-        Input::Search(input) => look::search(root, input),
+        Input::Search(input) => look::search(root, input, &request.withheld),
         Input::Edit(input) => change::edit(root, input, &request.seen),
         Input::Write(input) => change::write(root, input, &request.seen),
     };

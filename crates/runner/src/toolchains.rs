@@ -35,6 +35,9 @@ pub trait Places {
 #[derive(Debug, Clone, Copy)]
 pub struct Machine;
 
+/// Where steps find the caches: not where they lie, as nothing of Regie's home is told to a step.
+pub(crate) const CACHE: &str = "/.regie/cache";
+
 /// Where the caches of one project lie. Steps write to directories in it, never to itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
@@ -170,11 +173,6 @@ impl Cache {
     fn blank(&self) -> PathBuf {
         self.root.join("blank")
     }
-
-    /// What steps take for Cargo's home: a place in the jail only.
-    fn cargo(&self) -> PathBuf {
-        self.root.join("cargo")
-    }
 }
 
 /// What of the toolchains below `home`, and elsewhere as the environment says, steps see.
@@ -288,7 +286,7 @@ impl Finding<'_> {
         if self.show(&programs, &programs) {
             self.programs.push(programs);
         }
-        let home = self.cache.cargo();
+        let home = Path::new(CACHE).join("cargo");
         for part in ["registry/index", "registry/cache", "git/db"] {
             self.show(&base.join(part), &home.join(part));
         }
@@ -323,8 +321,8 @@ impl Finding<'_> {
 
     /// What tools write for the next time is the project's alone.
     fn caches(&mut self) {
-        let files = self.cache.files();
-        self.mounts.push(Mount::write(&files));
+        let files = Path::new(CACHE).join("files");
+        self.mounts.push(Mount { source: self.cache.files(), target: files.clone(), access: Access::Write });
         for (name, part) in [
             ("XDG_CACHE_HOME", "xdg"),
             ("npm_config_cache", "npm"),
@@ -335,6 +333,9 @@ impl Finding<'_> {
         ] {
             self.set_path(name, &files.join(part));
         }
+        // Python takes a compiled file for fresh when second and size of its source are the same: an
+        // agent edits faster than that.
+        self.set("PYTHONDONTWRITEBYTECODE", "1");
         // There is no network: saying so ends what would otherwise wait for it.
         for (name, value) in [
             ("GOPROXY", "off"),

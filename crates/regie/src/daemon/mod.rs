@@ -177,6 +177,7 @@ fn runner_config(
     if charter.mission.allow_unjailed {
         config.posture = sandbox::Posture::Ask;
     }
+    config.withheld = charter.mission.withheld;
     let cache = Cache::new(layout.cache(charter.mission.project));
     cache.prepare().map_err(|error| Refused {
         code: "run.no_cache".into(),

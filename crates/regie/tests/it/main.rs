@@ -12,4 +12,5 @@ mod refusals;
 mod terminal;
 #[cfg(target_os = "linux")]
 mod toolchains;
+mod undo;
 mod world;

@@ -95,7 +95,7 @@ pub(super) fn list(root: &Path, input: &call::List) -> Result<Answer, String> {
     Ok(Answer::plain(shown))
 }
 
-pub(super) fn search(root: &Path, input: &call::Search) -> Result<Answer, String> {
+pub(super) fn search(root: &Path, input: &call::Search, withheld: &[String]) -> Result<Answer, String> {
     let asked = input.path.as_deref().unwrap_or(".");
     let place = find(root, asked)?;
     if !place.path.exists() {
@@ -121,6 +121,9 @@ pub(super) fn search(root: &Path, input: &call::Search) -> Result<Answer, String
             continue;
         }
         let path = path.to_string_lossy();
+        if withheld.iter().any(|withheld| *withheld == path) {
+            continue;
+        }
         let sink = Lossy(|number, line: &str| {
             matches += 1;
             if matches > MOST_MATCHES || shown.len() >= LONGEST {
