@@ -70,7 +70,7 @@ fn left_out(owner: &Owner) -> Option<String> {
         return None;
     }
     Some(format!(
-        "the run starts from HEAD of {}; uncommitted changes are left out: {}",
+        "the run starts from HEAD of {}; uncommitted changes are left out (--dirty takes them along): {}",
         owner.branch,
         some(&files)
     ))

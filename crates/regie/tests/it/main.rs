@@ -8,6 +8,7 @@ mod jail;
 mod mission;
 mod reference;
 mod refusals;
+mod start;
 #[cfg(target_os = "linux")]
 mod terminal;
 #[cfg(target_os = "linux")]
