@@ -78,14 +78,21 @@ impl Control {
         self.blocking(move || undo(&*journal, &*records, &layout, run, at)).await
     }
 
-    /// The run of a mission that merged.
+    /// The run of a mission that merged last, else any of its runs.
     async fn run_of(&self, mission: MissionId) -> Result<RunId, Error> {
         let journal = self.journal();
         self.blocking(move || {
+            let mut of_mission = None;
             for row in journal.runs(false, usize::MAX)? {
                 if Charter::read(&*journal, row.run).is_ok_and(|charter| charter.mission.id == mission) {
-                    return Ok(row.run);
+                    if merged(&*journal, row.run)?.is_some() {
+                        return Ok(row.run);
+                    }
+                    of_mission = of_mission.or(Some(row.run));
                 }
+            }
+            if let Some(run) = of_mission {
+                return Ok(run);
             }
             Err(Error::new(Kind::NotFound, "mission.not_found", format!("there is no mission `{mission}`"))
                 .hint("`regie runs --json` lists missions with their runs"))

@@ -63,7 +63,7 @@ struct Kind {
     shown: &'static [&'static str],
     /// What of that goes on the path.
     programs: &'static [&'static str],
-    /// Files in it that may hold a token, with one `*` for any name.
+    /// What of it may hold a token, with one `*` for any name.
     secrets: &'static [&'static str],
 }
 
@@ -92,7 +92,14 @@ const KINDS: &[Kind] = &[
     },
     Kind { variable: "", usual: ".local/bin", shown: &["uv", "uvx"], programs: &[""], secrets: &[] },
     Kind { variable: "GOROOT", usual: "", shown: &[""], programs: &["bin"], secrets: &[] },
-    Kind { variable: "GOPATH", usual: "go", shown: &["bin", "pkg/mod"], programs: &["bin"], secrets: &[] },
+    Kind {
+        variable: "GOPATH",
+        usual: "go",
+        shown: &["bin", "pkg/mod"],
+        programs: &["bin"],
+        // Clones, whose settings name the addresses that they came from.
+        secrets: &["pkg/mod/cache/vcs"],
+    },
     Kind { variable: "JAVA_HOME", usual: "", shown: &[""], programs: &["bin"], secrets: &[] },
     Kind {
         variable: "SDKMAN_DIR",
@@ -244,7 +251,7 @@ impl Finding<'_> {
             || path.parent().is_none()
             || self.home.starts_with(path)
             || self.cache.root.starts_with(path)
-            || kept.iter().any(|kept| path.starts_with(kept))
+            || kept.iter().any(|kept| path.starts_with(kept) && !self.home.starts_with(kept))
             || ["/home", "/root", "/opt", "/tmp", "/srv", "/mnt"].iter().any(|top| path == Path::new(top))
     }
 
@@ -267,13 +274,24 @@ impl Finding<'_> {
         }
     }
 
-    /// Shows an empty file in the place of each that the pattern means.
+    /// Shows something empty in the place of each that the pattern means.
     fn blank_out(&mut self, base: &Path, pattern: &str) {
-        let Some((before, after)) = pattern.split_once("/*/") else { return };
-        for name in self.places.names(&base.join(before)) {
-            let path = base.join(before).join(name).join(after);
-            if self.places.seen(&path) == Seen::File {
-                self.mounts.push(Mount { source: self.cache.blank(), target: path, access: Access::Read });
+        let paths: Vec<PathBuf> = match pattern.split_once("/*/") {
+            Some((before, after)) => {
+                let before = base.join(before);
+                let names = self.places.names(&before).into_iter();
+                names.map(|name| before.join(name).join(after)).collect()
+            }
+            None => vec![base.join(pattern)],
+        };
+        for path in paths {
+            match self.places.seen(&path) {
+                Seen::Nothing => {}
+                Seen::Directory => self.mounts.push(Mount::private(path)),
+                Seen::File => {
+                    let source = self.cache.blank();
+                    self.mounts.push(Mount { source, target: path, access: Access::Read });
+                }
             }
         }
     }

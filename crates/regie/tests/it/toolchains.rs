@@ -7,12 +7,17 @@ use serde_json::{Value, json};
 
 use crate::world::{World, finish};
 
+#[expect(clippy::print_stderr, reason = "a test that proved nothing has to say so")]
+fn skipped(why: &str) {
+    eprintln!("SKIPPED: {why}");
+}
+
 /// Whether this machine can run it; a test that cannot says so and proves nothing.
 fn is_there(program: &str, args: &[&str]) -> bool {
     let ran = Command::new(program).args(args).stdin(Stdio::null()).output();
     let there = ran.is_ok_and(|output| output.status.success());
     if !there {
-        eprintln!("SKIPPED: this machine has no working `{program} {}`", args.join(" "));
+        skipped(&format!("this machine has no working `{program} {}`", args.join(" ")));
     }
     there
 }
@@ -152,4 +157,32 @@ fn tokens_beside_the_programs_are_not_seen_and_caches_last() {
     }
     assert!(!seen.contains("hidden-"), "{seen}");
     assert!(fs::read_to_string(owner.join(".cargo/bin/tool")).unwrap().contains("owner"));
+}
+
+#[test]
+fn what_the_owners_registry_holds_is_built_without_a_network() {
+    let world = World::new(
+        &[call("shell", &json!({ "command": "cargo test --quiet && echo built" })), done()].concat(),
+    );
+    let files = [
+        (
+            "Cargo.toml",
+            "[package]\nname = \"cart\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\nitoa = \"1\"\n",
+        ),
+        (".gitignore", "/target\n"),
+        ("src/lib.rs", "#[test]\nfn writes() { assert_eq!(itoa::Buffer::new().format(1), \"1\"); }\n"),
+    ];
+    commit(&world, &files);
+    let mut lock = Command::new("cargo");
+    lock.args(["generate-lockfile", "--offline", "--quiet"])
+        .current_dir(world.project())
+        .stdin(Stdio::null());
+    if !lock.status().is_ok_and(|status| status.success()) {
+        skipped("the owner's registry does not hold `itoa`");
+        return;
+    }
+    commit(&world, &[]);
+    let said = world.ask(&["run", "Build it", "--yes"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(results(&world).contains("built\\n"), "{}", results(&world));
 }

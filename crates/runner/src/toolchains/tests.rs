@@ -52,6 +52,13 @@ fn env<'a>(found: &'a Toolchains, name: &str) -> Option<&'a str> {
 
 /// Where a file of the machine is seen in the jail, if anywhere: the last mount that covers it counts.
 fn shown(found: &Toolchains, file: &str) -> bool {
+    if found
+        .mounts
+        .iter()
+        .any(|mount| mount.access == Access::Private && file.starts_with(mount.target.to_str().unwrap()))
+    {
+        return false;
+    }
     let covers = |mount: &&Mount| Path::new(file).starts_with(&mount.source);
     let Some(mount) = found.mounts.iter().rev().find(covers) else { return false };
     let rest = Path::new(file).strip_prefix(&mount.source).unwrap();
@@ -80,6 +87,7 @@ fn programs_are_seen_and_tokens_are_not() {
             ("/home/ada/.local/bin/deploy", "password"),
             ("/home/ada/go/bin/gopls", ""),
             ("/home/ada/go/pkg/mod/a/b.go", ""),
+            ("/home/ada/go/pkg/mod/cache/vcs/a/config", "url = https://a:b@c"),
             ("/home/ada/go/src/private/main.go", ""),
             ("/home/ada/.npmrc", "token"),
             ("/home/ada/.pypirc", "token"),
@@ -113,6 +121,7 @@ fn programs_are_seen_and_tokens_are_not() {
         ".local/share/uv/credentials/x",
         ".local/bin/deploy",
         "go/src/private/main.go",
+        "go/pkg/mod/cache/vcs/a/config",
         ".npmrc",
         ".pypirc",
         ".config/gh/hosts.yml",
