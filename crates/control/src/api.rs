@@ -45,6 +45,9 @@ pub struct StartMission {
     /// Start even where the operating system cannot jail steps, with a warning in every output.
     #[serde(default)]
     pub allow_unjailed: bool,
+    /// Start from the working tree with its uncommitted changes, and not from HEAD.
+    #[serde(default)]
+    pub dirty: bool,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,
@@ -337,4 +340,25 @@ pub struct Problem {
     pub detail: String,
     /// How to mend it, one line.
     pub hint: Option<String>,
+}
+
+/// A merge that was taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undone {
+    /// The run whose merge it was.
+    pub run: String,
+    /// Its mission.
+    pub mission: String,
+    /// What the mission was for.
+    pub goal: String,
+    /// The owner's branch.
+    pub line: String,
+    /// The merge.
+    pub merge: String,
+    /// The commit on Regie's line that takes it back.
+    pub commit: String,
+    /// What that changes.
+    pub files: Vec<File>,
+    /// What became of the owner's branch.
+    pub delivered: engine::host::Delivered,
 }

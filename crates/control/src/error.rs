@@ -134,6 +134,7 @@ impl From<store::Error> for Error {
     fn from(error: store::Error) -> Self {
         let (kind, code) = match error {
             store::Error::Owner(_) => (Kind::Invalid, "project.unusable"),
+            store::Error::Altered { .. } => (Kind::Invalid, "project.altered"),
             store::Error::Diverged { .. } => (Kind::Conflict, "project.diverged"),
             _ => (Kind::Unavailable, "store.failed"),
         };

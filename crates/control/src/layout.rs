@@ -23,6 +23,11 @@ impl Layout {
         self.trees.join(format!("{project}.git"))
     }
 
+    /// What the tools of a project keep for the next time.
+    pub fn cache(&self, project: ProjectId) -> PathBuf {
+        self.home.join("cache").join(project.to_string())
+    }
+
     /// The files of a run.
     pub fn workspace(&self, run: RunId) -> PathBuf {
         self.work.join(run.to_string()).join("tree")

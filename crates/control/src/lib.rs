@@ -7,6 +7,7 @@
 //! | [`missions`] | starting a mission: import, branch, workspace, lease, first event |
 //! | [`runs`] | looking at runs; stop, cancel, resume |
 //! | [`gates`] | what waits for the owner, and the answers |
+//! | [`undo`] | taking a merge back |
 //! | [`audit`] | verification of the chains |
 //! | [`executor`] | who executes which step: the vendor, the host, the jail |
 //! | [`workspaces`] | the kernel's workspace port over the store |
@@ -25,11 +26,13 @@ pub mod gates;
 pub mod layout;
 pub mod missions;
 pub mod runs;
+pub mod undo;
 pub mod vendors;
 pub mod view;
 pub mod workspaces;
 
 mod control;
+mod start;
 
 pub use control::{Control, Parts, deltas};
 pub use error::Error;

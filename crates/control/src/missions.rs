@@ -19,6 +19,7 @@ use store::{Owner, Tree, Treeish as _};
 
 use crate::api::{CapsWanted, StartMission, Started};
 use crate::error::{Error, Kind};
+use crate::start::{self, From};
 use crate::{Control, view};
 
 /// The role of the built-in coding agent.
@@ -31,8 +32,6 @@ const PROJECT: &str = "project";
 const LEASE_TIME: u64 = 30 * 24 * 60 * 60 * 1000;
 /// The most bytes of instruction files that are placed into the system prompt.
 const INSTRUCTIONS_LIMIT: u64 = 32 * 1024;
-/// How many left-out files a warning names.
-const NAMED: usize = 5;
 
 /// What is on record of a project.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,6 +48,9 @@ struct Prepared {
     workspace: PathBuf,
     system: Digest,
     tools: Digest,
+    uncommitted: Vec<String>,
+    withheld: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl Control {
@@ -79,8 +81,9 @@ impl Control {
         let (run, mission, lease) =
             (RunId::new(now.0, self.random()), MissionId::new(now.0, self.random()), self.lease_id(now));
         let branch = format!("{ROLE}/{run}");
-        let prepared = self.prepare(&request.project, run, &branch).await?;
-        warnings.extend(left_out(&prepared.owner));
+        let tree = if request.dirty { From::WorkingTree } else { From::Head };
+        let prepared = self.prepare(&request.project, tree, run, &branch).await?;
+        warnings.extend(prepared.warnings);
 
         let mission = Mission {
             id: mission,
@@ -100,6 +103,8 @@ impl Control {
             tools: prepared.tools,
             approve_merge: request.approve_merge,
             allow_unjailed: request.allow_unjailed,
+            uncommitted: prepared.uncommitted,
+            withheld: prepared.withheld,
         };
         let position = self.ports.journal.position();
         let begun = self.begin(run, lease, &branch, &mission, now).await;
@@ -180,29 +185,35 @@ impl Control {
     }
 
     /// All that a run needs and that can be made before it exists.
-    async fn prepare(&self, project: &str, run: RunId, branch: &str) -> Result<Prepared, Error> {
+    async fn prepare(&self, project: &str, from: From, run: RunId, branch: &str) -> Result<Prepared, Error> {
         let (records, artifacts) =
             (std::sync::Arc::clone(&self.records), std::sync::Arc::clone(&self.artifacts));
         let (layout, path, branch) = (self.layout.clone(), PathBuf::from(project), branch.to_owned());
         let fresh = ProjectId::new(self.clock().now().0, self.random());
         let toolbox = self.toolbox.to_bytes().map_err(internal)?;
         let dir = layout.workspace(run);
+        let now = self.clock().now();
         let prepare = move || {
             let owner = Tree::inspect(&path)?;
             let project = project_of(&*records, &owner.root, fresh)?;
             let tree = Tree::open_or_create(&layout.tree(project))?;
-            let base = tree.import(&owner)?;
-            tree.branch_create(&branch, &base)?;
+            let mut begin = start::begin(&tree, &owner, from, now)?;
+            tree.branch_create(&branch, &begin.base)?;
             if let Some(parent) = dir.parent() {
                 std::fs::create_dir_all(parent).map_err(|error| unavailable("store.failed", &error))?;
             }
             let workspace = tree.workspace_create(&branch, &dir)?;
+            let included = workspace.include(&owner)?;
+            begin.warnings.extend(start::not_included(&included));
             let instructions = instructions(workspace.dir());
             let system = engine::prompt::system(instructions.as_deref());
             Ok(Prepared {
                 system: artifacts.put(system.as_bytes())?,
                 tools: artifacts.put(&toolbox)?,
-                base: base.hex().to_owned(),
+                base: begin.base.hex().to_owned(),
+                uncommitted: begin.uncommitted,
+                withheld: start::withheld(&included),
+                warnings: begin.warnings,
                 workspace: dir,
                 owner,
                 project,
@@ -296,21 +307,6 @@ fn caps(wanted: &CapsWanted) -> Result<Caps, Error> {
             .hint("leave the option out for the default"));
     }
     Ok(caps)
-}
-
-fn left_out(owner: &Owner) -> Option<String> {
-    let files: Vec<_> = owner.dirty.iter().chain(&owner.untracked).collect();
-    if files.is_empty() {
-        return None;
-    }
-    let named: Vec<_> = files.iter().take(NAMED).map(|path| path.display().to_string()).collect();
-    let more = files.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Some(format!(
-        "the run starts from HEAD of {}; uncommitted changes are left out: {}{more}",
-        owner.branch,
-        named.join(", ")
-    ))
 }
 
 /// Takes away what was prepared for a run that did not begin. Its branch, which holds nothing of its

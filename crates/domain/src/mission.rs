@@ -48,4 +48,11 @@ pub struct Mission {
     /// Whether steps may run where the operating system cannot jail them, with a warning.
     #[serde(default)]
     pub allow_unjailed: bool,
+    /// The owner's uncommitted changes that `base` holds, by their paths (`--dirty`): a merge brings
+    /// them along.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncommitted: Vec<String>,
+    /// Files of the owner's environment in the workspace that commands may read and file tools refuse.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<String>,
 }

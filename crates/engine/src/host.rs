@@ -112,6 +112,10 @@ pub struct MergeRequest {
     pub checks: Vec<String>,
     /// Changed files.
     pub files: Vec<FileChange>,
+    /// The owner's own uncommitted changes that the run started from, by their paths: the merge brings
+    /// them along. They are not among `files`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncommitted: Vec<String>,
     /// Lines added in all.
     pub added: u64,
     /// Lines removed in all.

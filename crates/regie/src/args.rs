@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Stop(OneRun),
     /// End a run for good
     Cancel(OneRun),
+    /// Take the merge of a run or a mission back, with a new commit
+    Undo(Undo),
     /// List and answer gates
     #[command(subcommand)]
     Gate(Gate),
@@ -111,6 +113,9 @@ pub(crate) struct Run {
     /// End after this much active time, as 90s, 30m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) max_time: Option<u64>,
+    /// Take your uncommitted changes along; otherwise the run starts from HEAD
+    #[arg(long)]
+    pub(crate) dirty: bool,
     /// Start it, print its id, and leave it to the daemon
     #[arg(long)]
     pub(crate) detach: bool,
@@ -168,6 +173,16 @@ pub(crate) struct Resume {
     /// Do not follow it
     #[arg(long)]
     pub(crate) detach: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Undo {
+    /// A run (a full id, the end of one, or `last`) or the full id of a mission
+    #[arg(value_name = "RUN|MISSION")]
+    pub(crate) run: String,
+    /// Do not ask first
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]

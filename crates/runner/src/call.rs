@@ -28,6 +28,18 @@ pub(crate) enum Input {
     Write(Write),
 }
 
+impl Input {
+    /// The path that it names.
+    pub(crate) fn path(&self) -> Option<&str> {
+        match self {
+            Self::Read(Read { path, .. })
+            | Self::Edit(Edit { path, .. })
+            | Self::Write(Write { path, .. }) => Some(path),
+            Self::List(List { path, .. }) | Self::Search(Search { path, .. }) => path.as_deref(),
+        }
+    }
+}
+
 /// Input of `read`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

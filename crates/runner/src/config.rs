@@ -35,6 +35,10 @@ pub struct Config {
     pub mounts: Vec<sandbox::Mount>,
     /// Added to the clean environment of each step; never a secret.
     pub env: Vec<(String, String)>,
+    /// Files of the workspace, relative to it, that commands may read and file tools refuse: they hold
+    /// values of the owner's environment.
+    #[serde(default)]
+    pub withheld: Vec<String>,
     /// What one step may use up.
     pub limits: sandbox::Limits,
     /// How long a runner stays without a daemon and without work, in milliseconds.
@@ -57,6 +61,7 @@ impl Config {
             posture: sandbox::Posture::Deny,
             mounts: Vec::new(),
             env: Vec::new(),
+            withheld: Vec::new(),
             limits: sandbox::Limits::default(),
             idle: 15 * 60 * 1000,
         }

@@ -113,6 +113,7 @@ impl Job<'_> {
             input,
             seen,
             told: self.spool.told_before(self.work.step),
+            withheld: self.config.withheld.clone(),
         };
         let body = serde_json::to_vec(&request)
             .map_err(|error| Failure::Lost(format!("the tool's request cannot be encoded: {error}")))?;

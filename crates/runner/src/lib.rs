@@ -16,6 +16,7 @@
 //! | `call`, `job` | a request, checked; a step from its request to its result |
 //! | `plan`, `jail`, `supervise` | what a step may touch; how it starts; how it is followed to its end |
 //! | `tool` | the file tools, as they run inside the jail |
+//! | [`toolchains`] | what steps see of the owner's toolchains |
 //! | `lock`, `orphan` | which runner lives; what a dead one has left |
 //!
 //! The binary calls [`dispatch()`] first thing: it becomes runner, launcher or file tool when a hidden
@@ -38,6 +39,7 @@ pub mod spec;
 pub mod spool;
 mod supervise;
 mod tool;
+pub mod toolchains;
 mod wire;
 
 pub use config::Config;

@@ -8,6 +8,7 @@ use sandbox::{Access, Mount, Network, Plan, Posture};
 
 use crate::config::{Config, TOOL_ARG};
 use crate::spool;
+use crate::toolchains::CACHE;
 
 /// Where steps see the workspace.
 const WORKSPACE: &str = "/workspace";
@@ -58,7 +59,13 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
         Ground::Bare => config.program.clone(),
     };
     let mut mounts = sandbox::default_system_mounts();
-    mounts.extend(config.mounts.iter().cloned());
+    // A file tool works on the workspace alone; what may not write gets nothing to write to.
+    if !matches!(program, Program::Tool) {
+        mounts.extend(config.mounts.iter().cloned().map(|mount| match (effect, mount.access) {
+            (Effect::Read, Access::Write) => Mount { access: Access::Read, ..mount },
+            _ => mount,
+        }));
+    }
     mounts.push(Mount { source: config.program.clone(), target: binary.clone(), access: Access::Read });
     mounts.push(Mount {
         source: spool::outputs_dir(&config.spool),
@@ -114,7 +121,9 @@ fn env(config: &Config, ground: Ground) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
-    for (name, value) in &config.env {
+    // Without a jail there are no mounts, and so no place of the caches.
+    let is_there = |value: &str| ground == Ground::Jail || !value.starts_with(CACHE);
+    for (name, value) in config.env.iter().filter(|(_, value)| is_there(value)) {
         match env.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => known.clone_from(value),
             None => env.push((name.clone(), value.clone())),

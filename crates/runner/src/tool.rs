@@ -43,6 +43,8 @@ pub(crate) struct Request {
     pub(crate) seen: SeenFiles,
     /// The instruction files that the agent was told already.
     pub(crate) told: BTreeSet<String>,
+    /// Files that are not shown to a model.
+    pub(crate) withheld: Vec<String>,
 }
 
 /// What a file tool answers.
@@ -92,11 +94,14 @@ pub(crate) fn tool_main() -> ExitCode {
 
 fn run(request: &Request) -> Answer {
     let root = &request.root;
+    if let Err(refusal) = place::refuse(root, request.input.path(), &request.withheld) {
+        return Answer::error(refusal);
+    }
     let ground = Ground { root, outputs: &request.outputs };
     let done = match &request.input {
         Input::Read(input) => look::read(ground, input),
         Input::List(input) => look::list(ground, input),
-        Input::Search(input) => look::search(ground, input),
+        Input::Search(input) => look::search(ground, input, &request.withheld),
         Input::Edit(input) => change::edit(root, input, &request.seen),
         Input::Write(input) => change::write(root, input, &request.seen),
     };

@@ -46,6 +46,10 @@ impl UseCases for Control {
         Control::run_resume(self, run, with).await
     }
 
+    async fn run_undo(&self, run: &str) -> Result<api::Undone, Error> {
+        Control::run_undo(self, run).await
+    }
+
     async fn gate_list(&self, only_open: bool) -> Result<Vec<api::Gate>, Error> {
         Control::gate_list(self, only_open).await
     }

@@ -51,6 +51,7 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/runs/{run}/stop", post(run_stop::<U>))
         .route("/runs/{run}/cancel", post(run_cancel::<U>))
         .route("/runs/{run}/resume", post(run_resume::<U>))
+        .route("/runs/{run}/undo", post(run_undo::<U>))
         .route("/gates", get(gate_list::<U>))
         .route("/gates/{gate}", get(gate_fetch::<U>))
         .route("/gates/{gate}/answer", post(gate_answer::<U>))
@@ -144,6 +145,10 @@ async fn run_resume<U: UseCases>(
 ) -> Result<StatusCode, Problem> {
     house.use_cases.run_resume(&run, with).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+async fn run_undo<U: UseCases>(State(house): State<House<U>>, Named(run): Named) -> Answer<api::Undone> {
+    Ok(Json(house.use_cases.run_undo(&run).await?))
 }
 
 async fn gate_list<U: UseCases>(

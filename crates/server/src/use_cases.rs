@@ -41,6 +41,8 @@ pub trait UseCases: Send + Sync + 'static {
     fn run_cancel(&self, run: &str) -> impl Future<Output = Result<(), Error>> + Send;
     /// Lets a parked run go on.
     fn run_resume(&self, run: &str, with: api::Resume) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Takes the merge of a run or a mission back.
+    fn run_undo(&self, run: &str) -> impl Future<Output = Result<api::Undone, Error>> + Send;
     /// The gates, latest first; all of them or those that wait for an answer.
     fn gate_list(&self, only_open: bool) -> impl Future<Output = Result<Vec<api::Gate>, Error>> + Send;
     /// One gate.

@@ -194,7 +194,7 @@ pub(crate) fn replace(root: &Path, stage: &Path, changes: &Changes) -> Result<()
 }
 
 /// Makes the directories above `path`, none of which may be a link.
-fn make_parents(root: &Path, path: &Path) -> io::Result<()> {
+pub(crate) fn make_parents(root: &Path, path: &Path) -> io::Result<()> {
     let mut parents: Vec<&Path> = path.ancestors().skip(1).collect();
     parents.reverse();
     for parent in parents.into_iter().filter(|parent| !parent.as_os_str().is_empty()) {

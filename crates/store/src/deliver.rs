@@ -52,7 +52,7 @@ impl From<Error> for Stop {
 }
 
 /// Attributes under which the bytes of a file differ from those of its blob.
-const ALTERING: [&str; 5] = ["filter", "eol", "ident", "working-tree-encoding", "crlf"];
+pub(crate) const ALTERING: [&str; 5] = ["filter", "eol", "ident", "working-tree-encoding", "crlf"];
 
 impl Tree {
     /// Fast-forwards the branch `branch` of the owner's repository at `repo` to `commit`, files and

@@ -81,6 +81,26 @@ pub enum Error {
         /// The branch.
         name: String,
     },
+    /// The bytes of the owner's files are not those that git records.
+    #[error("your uncommitted changes cannot be taken along, {what}: commit them, or start without --dirty")]
+    Altered {
+        /// What alters them.
+        what: String,
+    },
+    /// The commit is no merge on the line.
+    #[error("{commit} is no merge on Regie's line of `{line}`: nothing of it can be undone")]
+    NotMerged {
+        /// The commit.
+        commit: Commit,
+        /// The owner's branch.
+        line: String,
+    },
+    /// What the merge brought is gone already.
+    #[error("what {commit} brought is not there any more: there is nothing to undo")]
+    NothingToUndo {
+        /// The merge.
+        commit: Commit,
+    },
     /// The directory for a workspace holds other files.
     #[error("{} is not empty and no workspace of this tree: choose another directory", .dir.display())]
     Occupied {

@@ -154,7 +154,8 @@ impl Workspace {
     }
 
     /// Files that are neither tracked nor ignored, those of nested repositories included.
-    fn untracked(&self) -> Result<Vec<PathBuf>, Error> {
+    pub(crate) fn untracked(&self) -> Result<Vec<PathBuf>, Error> {
+        let included = self.included();
         let none = self.index_path().with_extension("none");
         let mut files = Vec::new();
         let mut nested = vec![PathBuf::new()];
@@ -178,6 +179,7 @@ impl Workspace {
                 }
             }
         }
+        files.retain(|path| !included.contains(path));
         Ok(files)
     }
 
@@ -372,7 +374,7 @@ fn absent_or_unreadable(error: &io::Error) -> Found {
 }
 
 /// Whether git on some system takes the name for that of a git dir, and so refuses to record it.
-fn is_git_name(name: &[u8]) -> bool {
+pub(crate) fn is_git_name(name: &[u8]) -> bool {
     name.split(|b| *b == b'\\').any(|part| {
         let stem = part.split(|b| *b == b':').next().unwrap_or_default();
         let end = stem.iter().rposition(|b| !matches!(b, b' ' | b'.')).map_or(0, |at| at + 1);

@@ -204,21 +204,18 @@ impl Tree {
     }
 
     pub(crate) fn merge_trees(&self, ours: &Commit, theirs: &Commit) -> Result<Merged, Error> {
-        let outcome = Git::at(&self.git_dir, "merge-tree")
-            .args(["--write-tree", "-z", "--name-only", "--no-messages"])
-            .args([ours.hex(), theirs.hex()])
-            .outcome()
-            .doing("merge")?;
-        if !matches!(outcome.code, 0 | 1) {
-            return Err(outcome.failure("merge-tree")).doing("merge");
-        }
-        let mut fields = git::split_nul(&outcome.stdout);
-        let tree = fields.next().and_then(|name| std::str::from_utf8(name).ok()?.parse().ok());
-        match (outcome.code, tree) {
-            (0, Some(tree)) => Ok(Merged::Clean(tree)),
-            (1, Some(_)) => Ok(Merged::Conflict(fields.map(to_path).collect())),
-            _ => Err(git::unreadable("merge-tree")).doing("merge"),
-        }
+        merged(Git::at(&self.git_dir, "merge-tree").args(["--write-tree"]), ours, theirs)
+    }
+
+    /// The same, with `base` for what both come from.
+    pub(crate) fn merge_trees_from(
+        &self,
+        base: &Commit,
+        ours: &Commit,
+        theirs: &Commit,
+    ) -> Result<Merged, Error> {
+        let git = Git::at(&self.git_dir, "merge-tree").args(["--write-tree"]);
+        merged(git.arg(format!("--merge-base={base}")), ours, theirs)
     }
 
     /// Writes a commit object; no branch moves.
@@ -279,6 +276,25 @@ pub(crate) fn is_ancestor(git: Git, old: &Commit, new: &Commit) -> Result<bool, 
         0 => Ok(true),
         1 => Ok(false),
         _ => Err(outcome.failure("merge-base")).doing("compare two commits"),
+    }
+}
+
+/// What a prepared `git merge-tree` gives.
+fn merged(git: Git, ours: &Commit, theirs: &Commit) -> Result<Merged, Error> {
+    let outcome = git
+        .args(["-z", "--name-only", "--no-messages"])
+        .args([ours.hex(), theirs.hex()])
+        .outcome()
+        .doing("merge")?;
+    if !matches!(outcome.code, 0 | 1) {
+        return Err(outcome.failure("merge-tree")).doing("merge");
+    }
+    let mut fields = git::split_nul(&outcome.stdout);
+    let tree = fields.next().and_then(|name| std::str::from_utf8(name).ok()?.parse().ok());
+    match (outcome.code, tree) {
+        (0, Some(tree)) => Ok(Merged::Clean(tree)),
+        (1, Some(_)) => Ok(Merged::Conflict(fields.map(to_path).collect())),
+        _ => Err(git::unreadable("merge-tree")).doing("merge"),
     }
 }
 

@@ -180,6 +180,13 @@ impl HostExecutor {
         let delivered = match delivery {
             store::Delivery::FastForwarded { to, .. } => Delivered::FastForwarded { commit: to.hex().into() },
             store::Delivery::AlreadyThere => Delivered::AlreadyThere,
+            store::Delivery::Left { reason, .. } if !charter.mission.uncommitted.is_empty() => {
+                let repository = Path::new(&charter.mission.repository);
+                Delivered::Left {
+                    reason,
+                    command: tree.fetch_command_over_changes(repository, &request.line),
+                }
+            }
             store::Delivery::Left { reason, command } => Delivered::Left { reason, command },
         };
         Ok(succeeded(&delivered, None))

@@ -125,7 +125,7 @@ fn what_the_owner_should_know_is_a_warning() {
     );
     assert_eq!(
         started.warnings[1],
-        "the run starts from HEAD of main; uncommitted changes are left out: sum.sh, scratch.txt"
+        "the run starts from HEAD of main; uncommitted changes are left out (--dirty takes them along): sum.sh, scratch.txt"
     );
     let files = world.workspace(&started.run);
     assert_eq!(std::fs::read_to_string(files.join("sum.sh")).unwrap(), "echo $(($1 - $2))\n");

@@ -211,6 +211,7 @@ impl World {
             caps: api::CapsWanted::default(),
             approve_merge: false,
             allow_unjailed: false,
+            dirty: false,
             vendor: self.vendor(),
         }
     }

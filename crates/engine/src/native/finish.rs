@@ -153,6 +153,7 @@ impl View {
             checked: self.checked(),
             checks,
             files: checkpoint.files.clone(),
+            uncommitted: mission.uncommitted.clone(),
             added: checkpoint.added,
             removed: checkpoint.removed,
             patch: checkpoint.patch,

@@ -76,6 +76,8 @@ pub(crate) fn mission(done: &[&str]) -> Mission {
         tools: Digest::of(&config.toolbox.to_bytes().unwrap()),
         approve_merge: false,
         allow_unjailed: false,
+        uncommitted: Vec::new(),
+        withheld: Vec::new(),
     }
 }
 

@@ -122,6 +122,10 @@ impl Client {
         self.command(&format!("/runs/{}/resume", name(run)?), with).await
     }
 
+    pub(crate) async fn run_undo(&self, run: &str) -> Result<api::Undone, Error> {
+        self.post(&format!("/runs/{}/undo", name(run)?), &()).await
+    }
+
     pub(crate) async fn gate_list(&self, only_open: bool) -> Result<Vec<api::Gate>, Error> {
         self.get(&format!("/gates?open={only_open}")).await
     }

@@ -9,6 +9,7 @@ mod rest;
 mod run;
 mod serve;
 mod show;
+mod undo;
 
 use control::api;
 
@@ -67,6 +68,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Resume(args) => rest::resume(context, &args).await,
         Command::Stop(one) => rest::stop(context, &one.run).await,
         Command::Cancel(one) => rest::cancel(context, &one.run).await,
+        Command::Undo(args) => undo::run(context, &args).await,
         Command::Gate(Gate::List { all }) => gate::list(context, all).await,
         Command::Gate(Gate::Show(one)) => gate::show(context, &one.gate).await,
         Command::Gate(Gate::Approve(one)) => gate::answer(context, &one.gate, "approve").await,

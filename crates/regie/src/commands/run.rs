@@ -41,6 +41,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         },
         approve_merge: args.yes,
         allow_unjailed: args.allow_unjailed,
+        dirty: args.dirty,
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;

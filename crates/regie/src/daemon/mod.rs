@@ -19,6 +19,7 @@ use kernel::port::{Executor, Journal, Refused};
 use models::Provider;
 use models::anthropic::{Anthropic, Config as Anthropically, ConfigError, IDLE_ENV};
 use runner::RunnerExecutor;
+use runner::toolchains::{self, Cache};
 
 use crate::home::Home;
 use day_cap::FileDayCap;
@@ -174,6 +175,17 @@ fn runner_config(
     let mut config = runner::Config::new(run, spool, layout.workspace(run), program);
     if charter.mission.allow_unjailed {
         config.posture = sandbox::Posture::Ask;
+    }
+    config.withheld = charter.mission.withheld;
+    let cache = Cache::new(layout.cache(charter.mission.project));
+    cache.prepare().map_err(|error| Refused {
+        code: "run.no_cache".into(),
+        hint: format!("the project's cache in {} cannot be made: {error}", layout.home.display()),
+    })?;
+    if let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty()) {
+        let found = toolchains::find(std::path::Path::new(&home), &cache, &toolchains::Machine);
+        config.mounts.extend(found.mounts);
+        config.env.extend(found.env);
     }
     Ok(config)
 }

@@ -24,6 +24,12 @@ pub(crate) fn gate(gate: &api::Gate) -> String {
         row(name, &file);
         name = "";
     }
+    let with = gate.request.get("uncommitted").and_then(|paths| paths.as_array());
+    if let Some(paths) = with.filter(|paths| !paths.is_empty()) {
+        let named: Vec<_> = paths.iter().filter_map(|path| path.as_str()).map(text::line).collect();
+        row("with", &style::waiting("your uncommitted changes, as they were at the start"));
+        row("", &text::short(&named.join(", "), 100));
+    }
     let mut name = "checks";
     for check in &gate.checks {
         row(name, &text::short(&text::line(check), 100));

@@ -11,6 +11,10 @@ mod jail;
 mod mission;
 mod reference;
 mod refusals;
+mod start;
 #[cfg(target_os = "linux")]
 mod terminal;
+#[cfg(target_os = "linux")]
+mod toolchains;
+mod undo;
 mod world;

@@ -112,6 +112,21 @@ fn a_gate_can_be_left_for_later() {
 }
 
 #[test]
+fn an_undo_asks_first_and_no_answer_is_no() {
+    let world = World::new(MEND);
+    assert_eq!(world.ask(&["run", "Make the check pass", "--done", "sh check.sh", "--yes"]).code, Some(0));
+    let merge = world.git(&["rev-parse", "main"]).stdout;
+    for (answer, code) in [("\n", 4), ("n\n", 4), ("y\n", 0)] {
+        assert_eq!(world.git(&["rev-parse", "main"]).stdout, merge);
+        let mut terminal = Terminal::open(&world, "undo last");
+        terminal.until("Undo the merge of “Make the check pass” on main? [y / n] ");
+        terminal.press(answer);
+        assert_eq!(terminal.close(), Some(code), "{answer:?}");
+    }
+    assert_ne!(world.git(&["rev-parse", "main"]).stdout, merge);
+}
+
+#[test]
 fn an_interrupt_asks_before_it_stops() {
     let world = World::new(&MEND.replacen("[[turn]]\n", "[[turn]]\ndelay_ms = 2000\n", 1));
     let mut terminal = Terminal::open(&world, RUN);

@@ -95,7 +95,11 @@ pub(super) fn list(ground: Ground<'_>, input: &call::List) -> Result<Answer, Str
     Ok(Answer::plain(shown))
 }
 
-pub(super) fn search(ground: Ground<'_>, input: &call::Search) -> Result<Answer, String> {
+pub(super) fn search(
+    ground: Ground<'_>,
+    input: &call::Search,
+    withheld: &[String],
+) -> Result<Answer, String> {
     let asked = input.path.as_deref().unwrap_or(".");
     let place = find_to_look(ground, asked)?;
     if !place.path.exists() {
@@ -121,6 +125,9 @@ pub(super) fn search(ground: Ground<'_>, input: &call::Search) -> Result<Answer,
             continue;
         }
         let path = path.to_string_lossy();
+        if withheld.iter().any(|withheld| *withheld == path) {
+            continue;
+        }
         let sink = Lossy(|number, line: &str| {
             matches += 1;
             if matches > MOST_MATCHES || shown.len() >= LONGEST {

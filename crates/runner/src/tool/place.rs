@@ -61,6 +61,21 @@ pub(super) fn find(root: &Path, path: &str) -> Result<Place, String> {
     Ok(Place { path: found, shown: if shown.is_empty() { ".".into() } else { shown } })
 }
 
+/// Refuses what is withheld from models, by whatever path it is reached.
+pub(super) fn refuse(root: &Path, path: Option<&str>, withheld: &[String]) -> Result<(), String> {
+    let Some(place) = path.filter(|_| !withheld.is_empty()).and_then(|path| find(root, path).ok()) else {
+        return Ok(());
+    };
+    if withheld.contains(&place.shown) {
+        return Err(format!(
+            "`{}` holds values of the owner's environment: commands may use it, file tools do not show or \
+             change it",
+            place.shown
+        ));
+    }
+    Ok(())
+}
+
 /// The deepest part that exists, without links, and the plain names below it.
 fn existing(asked: &Path) -> io::Result<(PathBuf, Vec<PathBuf>)> {
     let mut missing = Vec::new();

@@ -136,6 +136,10 @@ impl UseCases for House {
         Ok(())
     }
 
+    async fn run_undo(&self, run: &str) -> Result<api::Undone, Error> {
+        nothing(run)
+    }
+
     async fn gate_list(&self, _: bool) -> Result<Vec<api::Gate>, Error> {
         Ok(vec![])
     }

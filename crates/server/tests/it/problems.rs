@@ -4,7 +4,7 @@ use crate::house::serve;
 use crate::http::{HELLO, ask};
 
 /// Every route, so that none is forgotten by the handshake.
-const ROUTES: [&str; 17] = [
+const ROUTES: [&str; 18] = [
     "POST /api/v1/missions",
     "GET /api/v1/runs",
     "GET /api/v1/runs/run_a",
@@ -13,6 +13,7 @@ const ROUTES: [&str; 17] = [
     "POST /api/v1/runs/run_a/stop",
     "POST /api/v1/runs/run_a/cancel",
     "POST /api/v1/runs/run_a/resume",
+    "POST /api/v1/runs/run_a/undo",
     "GET /api/v1/gates",
     "GET /api/v1/gates/g",
     "POST /api/v1/gates/g/answer",

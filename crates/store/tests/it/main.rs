@@ -7,4 +7,6 @@ mod hostile;
 mod line;
 mod owner;
 mod restore;
+mod revert;
+mod uncommitted;
 mod world;
