@@ -142,12 +142,13 @@ fn line_view(item: Item) -> api::Line {
         Kind::Deliver => "deliver",
         Kind::Checkpoint => "checkpoint",
         Kind::End => "end",
+        Kind::Said => "said",
         Kind::Start | Kind::Timer | Kind::Rest | Kind::Recovery => "note",
     };
     let mark = match (item.kind, item.is_error) {
         (Kind::Gate, false) if item.outcome.is_empty() && item.step.is_some() => "waiting",
         (_, true) => "failed",
-        (Kind::Start | Kind::Timer | Kind::Rest | Kind::Recovery | Kind::Gate, false) => "info",
+        (Kind::Start | Kind::Timer | Kind::Rest | Kind::Recovery | Kind::Gate | Kind::Said, false) => "info",
         (_, false) => "ok",
     };
     let mut title = item.title;

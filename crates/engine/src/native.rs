@@ -6,6 +6,7 @@
 
 mod answer;
 mod finish;
+mod said;
 mod turn;
 mod view;
 
@@ -171,7 +172,7 @@ impl Driver for Native {
             Stage::Delivering { request } => {
                 self.host_step(StepKind::ToolCall, host::DELIVER, Risk::External, request)
             }
-            Stage::Over { end, reason } => ended(*end, reason.clone()),
+            Stage::Over { end, reason } => ended(*end, self.view.last_reason(*end, reason)),
         }
     }
 
