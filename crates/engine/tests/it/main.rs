@@ -5,6 +5,7 @@ mod chaos;
 mod endings;
 mod faults;
 mod flow;
+mod said;
 mod timeline;
 mod wire;
 mod world;

@@ -55,12 +55,16 @@ fn an_interruption_holds_across_a_crash() {
 
 #[test]
 fn an_interrupted_model_call_counts_as_spent() {
-    for seed in 0..20 {
-        let mut world =
-            spoken_when(&[Op::new(Act::Read)], seed, true, |world| world.outside.billed.len() == 1);
+    let interrupted = (0..40).filter(|seed| {
+        let thinks = |world: &World| world.outside.billed.len() == 1;
+        let mut world = spoken_when(&[Op::new(Act::Read)], *seed, true, thinks);
         world.finish().unwrap();
-        assert_eq!(world.state().budget.spent.nanodollars, 1_000, "seed {seed}");
-    }
+        // An answer that was there before the interruption counts as what it was.
+        let failed = world.state().status == Status::Ended { end: End::Failed };
+        assert!(!failed || world.state().budget.spent.nanodollars == 1_000, "seed {seed}");
+        failed
+    });
+    assert!(interrupted.count() >= 5);
 }
 
 #[test]
