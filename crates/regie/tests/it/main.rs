@@ -6,6 +6,7 @@ mod crash;
 #[cfg(target_os = "linux")]
 mod jail;
 mod mission;
+mod read;
 mod reference;
 mod refusals;
 #[cfg(target_os = "linux")]
