@@ -203,3 +203,16 @@ fn a_word_keeps_a_stuck_agent_going() {
     world.done(&step, Outcome::Succeeded, &answer(models::Stop::EndTurn, vec![models::Block::text("hm")]));
     assert!(world.last_said().contains("-x"));
 }
+
+#[test]
+fn a_word_during_a_wait_for_the_vendor_is_read_after_it() {
+    let mut world = World::new(&[]);
+    let step = world.one("claude-opus-5-5");
+    let limited = json!({"code": "model.rate_limited", "message": "slow down", "retry_at": 5_000});
+    world.done(&step, Outcome::Failed, &limited);
+    let timer = world.one("timer");
+    say(&mut world, "no hurry", true);
+    world.fire(&timer);
+    assert!(world.last_said().contains("no hurry"));
+    reloads(&world);
+}

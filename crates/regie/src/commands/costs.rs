@@ -80,9 +80,9 @@ mod tests {
         let rows = vec![
             cost("claude-opus-5-5", Some(12_300_000), 0),
             cost("house", None, 2),
-            cost("mixed", Some(0), 1),
+            cost("mixed", Some(4_000_000), 1),
         ];
-        let costs = Costs { by: control::api::By::Model, rows, total: cost("total", Some(12_300_000), 3) };
+        let costs = Costs { by: control::api::By::Model, rows, total: cost("total", Some(16_300_000), 3) };
         let shown = shown(By::Model, "MODEL", &costs, 100);
         insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string());
     }
