@@ -10,7 +10,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
-.PHONY: help up test setup build lint layers deny unit jail journeys crash proof clean
+.PHONY: help up test setup build lint layers deny unit jail journeys crash proof dist clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -55,6 +55,9 @@ crash: ## Kills daemon and runner at every step boundary, and 50 times at random
 	REGIE="$$(realpath $(REGIE))" CHAOS="$$(realpath $(CHAOS))" python3 scripts/crash
 
 proof: crash ## The long campaigns
+
+dist: build ## Packs one archive: binary, man pages, completions, licence
+	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"
 
 clean: ## Removes what was built
 	$(CARGO) clean

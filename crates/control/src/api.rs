@@ -362,3 +362,97 @@ pub struct Undone {
     /// What became of the owner's branch.
     pub delivered: engine::host::Delivered,
 }
+
+/// Says something to the agent of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Say {
+    /// The words.
+    pub text: String,
+    /// Interrupt what runs, so that it is read at once.
+    #[serde(default)]
+    pub now: bool,
+}
+
+/// What costs are added up by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    /// One row a run.
+    #[default]
+    Run,
+    /// One row a mission.
+    Mission,
+    /// One row a day (UTC).
+    Day,
+    /// One row a model.
+    Model,
+}
+
+/// What was spent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Costs {
+    /// What a row stands for.
+    pub by: By,
+    /// The rows, the newest first.
+    pub rows: Vec<Cost>,
+    /// All of them together.
+    pub total: Cost,
+}
+
+/// What one row spent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// The run, mission, day (`2026-03-01`) or model.
+    pub key: String,
+    /// The goal, for a run or a mission.
+    pub title: Option<String>,
+    /// Calls to models, lost ones included, and to tools that cost money.
+    pub calls: u64,
+    /// Tokens that were booked; those of a lost call are its whole reservation.
+    pub tokens: u64,
+    /// The tokens of the answers that told them apart; `null` when none did.
+    pub told: Option<Tokens>,
+    /// Money whose price is known, in nanodollars; `null` when no price is known.
+    pub nanodollars: Option<u64>,
+    /// Calls whose price is unknown: their money is not counted.
+    pub unpriced: u64,
+}
+
+/// Tokens, told apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Sent, and neither read from nor written to the vendor's cache.
+    pub input: u64,
+    /// Received.
+    pub output: u64,
+    /// Sent, and read from the vendor's cache.
+    pub cache_read: u64,
+    /// Sent, and written to the vendor's cache.
+    pub cache_write: u64,
+}
+
+/// A recorded text that has the words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hit {
+    /// The run.
+    pub run: String,
+    /// The event.
+    pub seq: u64,
+    /// When it was recorded.
+    pub at: u64,
+    /// The step.
+    pub step: Option<u64>,
+    /// `goal`, `said`, `answer`, `call`, `output`, `checkpoint` or `end`.
+    pub kind: String,
+    /// A piece of the text, cut where matches begin and end.
+    pub excerpt: Vec<Piece>,
+}
+
+/// A piece of an excerpt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The words.
+    pub text: String,
+    /// Whether they are what was looked for.
+    pub is_match: bool,
+}

@@ -6,6 +6,9 @@ use crate::Control;
 use crate::api::{Audit, Broken};
 use crate::error::{Error, Kind};
 
+/// The shortest beginning of a digest that is taken for one.
+const SHORTEST: usize = 4;
+
 impl Control {
     /// Verifies every chain of the installation.
     ///
@@ -27,15 +30,38 @@ impl Control {
         })
     }
 
-    /// The bytes of an artifact, verified against its digest.
+    /// The bytes of an artifact, verified against its digest. It is named by the digest, or by enough of
+    /// its beginning.
     ///
     /// # Errors
-    /// When the name is no digest, or there is no such artifact.
-    pub async fn artifact_fetch(&self, digest: &str) -> Result<Vec<u8>, Error> {
-        let digest: Digest = digest.parse().map_err(|error: domain::digest::ParseError| {
-            Error::new(Kind::Invalid, "artifact.digest", error.to_string())
-        })?;
+    /// When the name is no digest, or means no artifact or more than one.
+    pub async fn artifact_fetch(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let name = name.to_lowercase();
+        if name.len() < SHORTEST || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            let detail = format!("`{name}` is no digest, nor the beginning of one");
+            return Err(Error::new(Kind::Invalid, "artifact.digest", detail)
+                .hint(format!("give {SHORTEST} to 64 hexadecimal characters, as `regie log` shows them")));
+        }
         let artifacts = std::sync::Arc::clone(&self.artifacts);
-        self.blocking(move || Ok(artifacts.get(digest)?)).await
+        self.blocking(move || {
+            if let Ok(digest) = name.parse::<Digest>() {
+                return Ok(artifacts.get(digest)?);
+            }
+            match artifacts.find(&name)?.as_slice() {
+                [digest] => Ok(artifacts.get(*digest)?),
+                [] => Err(Error::new(
+                    Kind::NotFound,
+                    "artifact.not_found",
+                    format!("there is no artifact `{name}…`"),
+                )),
+                _ => Err(Error::new(
+                    Kind::Invalid,
+                    "artifact.ambiguous",
+                    format!("`{name}` means more than one artifact"),
+                )
+                .hint("give more characters of the digest")),
+            }
+        })
+        .await
     }
 }

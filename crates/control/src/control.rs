@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::{Recorded, RunId};
 use kernel::host::{Host, Ports};
-use kernel::port::{Artifacts, Clock, Journal, Records, Rng};
+use kernel::port::{Artifacts, Clock, Index, Journal, Records, Rng};
 use sandbox::Status as JailStatus;
 use tokio::sync::{Notify, broadcast, watch};
 
@@ -32,6 +32,8 @@ pub struct Parts {
     pub records: Arc<dyn Records>,
     /// Content-addressed files.
     pub artifacts: Arc<dyn Artifacts>,
+    /// Words in all runs.
+    pub index: Arc<dyn Index>,
     /// Vendors' keys.
     pub vendors: Arc<Vendors>,
     /// What arrives before it is on record.
@@ -51,6 +53,7 @@ pub struct Control {
     pub(crate) ports: Ports,
     pub(crate) records: Arc<dyn Records>,
     pub(crate) artifacts: Arc<dyn Artifacts>,
+    pub(crate) index: Arc<dyn Index>,
     pub(crate) vendors: Arc<Vendors>,
     pub(crate) toolbox: engine::Toolbox,
     pub(crate) jail: JailStatus,
@@ -69,6 +72,7 @@ impl Control {
             ports: parts.ports,
             records: parts.records,
             artifacts: parts.artifacts,
+            index: parts.index,
             vendors: parts.vendors,
             toolbox: parts.toolbox,
             jail: parts.jail,

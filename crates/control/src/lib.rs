@@ -6,6 +6,8 @@
 //! | [`error`] | why a use case failed: stable code, status, mend |
 //! | [`missions`] | starting a mission: import, branch, workspace, lease, first event |
 //! | [`runs`] | looking at runs; stop, cancel, resume |
+//! | [`say`] | what the owner says to a run on its way |
+//! | [`costs`], [`search`] | what was spent; words in all missions |
 //! | [`gates`] | what waits for the owner, and the answers |
 //! | [`undo`] | taking a merge back |
 //! | [`audit`] | verification of the chains |
@@ -19,6 +21,7 @@
 
 pub mod api;
 pub mod audit;
+pub mod costs;
 pub mod drivers;
 pub mod error;
 pub mod executor;
@@ -26,6 +29,8 @@ pub mod gates;
 pub mod layout;
 pub mod missions;
 pub mod runs;
+pub mod say;
+pub mod search;
 pub mod undo;
 pub mod vendors;
 pub mod view;

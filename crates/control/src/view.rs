@@ -142,14 +142,14 @@ fn line_view(item: Item) -> api::Line {
         Kind::Deliver => "deliver",
         Kind::Checkpoint => "checkpoint",
         Kind::End => "end",
+        Kind::Said => "said",
         Kind::Start | Kind::Timer | Kind::Rest | Kind::Recovery | Kind::Compaction => "note",
     };
     let mark = match (item.kind, item.is_error) {
         (Kind::Gate, false) if item.outcome.is_empty() && item.step.is_some() => "waiting",
         (_, true) => "failed",
-        (Kind::Start | Kind::Timer | Kind::Rest | Kind::Recovery | Kind::Gate | Kind::Compaction, false) => {
-            "info"
-        }
+        (Kind::Start | Kind::Timer | Kind::Rest | Kind::Recovery, false)
+        | (Kind::Gate | Kind::Compaction | Kind::Said, false) => "info",
         (_, false) => "ok",
     };
     let mut title = item.title;

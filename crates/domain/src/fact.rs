@@ -208,6 +208,16 @@ pub enum Fact {
         #[n(0)]
         step: StepNo,
     },
+    /// The owner said something to the agent while the run is under way. Its payload is the text.
+    #[n(19)]
+    Said {
+        /// Who said it.
+        #[n(0)]
+        by: String,
+        /// Whether what runs is interrupted, so that it is read at once.
+        #[n(1)]
+        now: bool,
+    },
 }
 
 /// The particulars of [`Fact::RunStarted`].
@@ -314,6 +324,9 @@ pub enum Denial {
     /// The run is being cancelled.
     #[n(3)]
     Cancelled,
+    /// The owner interrupted it before it began.
+    #[n(4)]
+    Interrupted,
 }
 
 /// Why a run rests.
@@ -383,6 +396,7 @@ impl Fact {
             Self::Resumed { .. } => "resumed",
             Self::Ended { .. } => "ended",
             Self::StepReturned { .. } => "step_returned",
+            Self::Said { .. } => "said",
         }
     }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::budget::{Amount, Budget, Caps};
 use crate::digest::Digest;
+use crate::effect::Effect;
 pub use crate::fact::End;
 use crate::fact::{Fact, Parking, RunStarted, StepPlanned};
 use crate::gate::{Answer, Question};
@@ -87,6 +88,8 @@ pub struct OpenStep {
     pub attempts: u32,
     /// The gate that approved it. Repeating it needs no second answer.
     pub approved: Option<GateId>,
+    /// The owner interrupted it: it is ended, and not tried again.
+    pub interrupted: bool,
 }
 
 /// A gate without an answer.
@@ -197,6 +200,8 @@ impl RunState {
             Fact::StepUncertain { step } => self.with_step(*step, |open| {
                 let reserved = open.reserved();
                 open.phase = Phase::Uncertain { reserved };
+                // From here on it is the owner's answer that counts.
+                open.interrupted = false;
             }),
             Fact::ModelCallLost { step, spent, .. } => self.release(*step, *spent),
             // The try keeps its number: a late word about it must not be taken for the next one's.
@@ -231,6 +236,11 @@ impl RunState {
                 self.status = Status::Active;
             }
             Fact::Ended { end } => self.status = Status::Ended { end: *end },
+            Fact::Said { now, .. } => {
+                if *now {
+                    self.interrupt();
+                }
+            }
         }
         self.account_waiting(at);
     }
@@ -251,8 +261,23 @@ impl RunState {
         self.next_step = planned.step.next();
         self.open.insert(
             planned.step,
-            OpenStep { planned: planned.clone(), phase: Phase::Planned, attempts: 0, approved: None },
+            OpenStep {
+                planned: planned.clone(),
+                phase: Phase::Planned,
+                attempts: 0,
+                approved: None,
+                interrupted: false,
+            },
         );
+    }
+
+    /// Marks what runs, or is about to. A keyed write of the host is short and not safe to cut, and what
+    /// waits for a human waits for the answer.
+    fn interrupt(&mut self) {
+        for open in self.open.values_mut() {
+            let begun = matches!(open.phase, Phase::Planned | Phase::Intended { .. });
+            open.interrupted |= begun && open.is_executed() && open.planned.effect != Effect::IdempotentWrite;
+        }
     }
 
     fn with_step(&mut self, step: StepNo, change: impl FnOnce(&mut OpenStep)) {

@@ -8,6 +8,7 @@ mod answer;
 mod conversation;
 mod finish;
 mod relief;
+mod said;
 mod turn;
 mod view;
 
@@ -182,7 +183,7 @@ impl Driver for Native {
             Stage::Delivering { request } => {
                 self.host_step(StepKind::ToolCall, host::DELIVER, Risk::External, request)
             }
-            Stage::Over { end, reason } => ended(*end, reason.clone()),
+            Stage::Over { end, reason } => ended(*end, self.view.last_reason(*end, reason)),
         }
     }
 

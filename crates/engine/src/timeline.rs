@@ -36,6 +36,7 @@ pub enum Kind {
     Merge,
     Deliver,
     Gate,
+    Said,
     Timer,
     Rest,
     Recovery,
@@ -213,6 +214,25 @@ impl Timeline {
                 is_error: true,
                 ..item(Kind::Rest, format!("waits: {}", clean(code, 60)))
             },
+            Fact::Said { now, .. } => {
+                let text = match payload {
+                    Some(payload) => String::from_utf8_lossy(&payload.0).into_owned(),
+                    None => "(forgotten)".into(),
+                };
+                let text = text.trim();
+                // A word of one short line is its own title.
+                let detail = if text.chars().count() > 100 || text.contains('\n') {
+                    lines(text, 40)
+                } else {
+                    String::new()
+                };
+                let outcome = if *now { "interrupts what runs" } else { "" };
+                Item {
+                    detail,
+                    outcome: outcome.into(),
+                    ..item(Kind::Said, format!("said: {}", clean(text, 100)))
+                }
+            }
             Fact::Resumed { by } => item(Kind::Rest, format!("resumed by {}", clean(by, 60))),
             Fact::Ended { end } => Item {
                 detail: payload

@@ -74,5 +74,6 @@ pub fn denial(reason: &Denial) -> String {
         Denial::Gate { .. } => "the owner refused it".into(),
         Denial::Budget { cap } => format!("not run: the cap on {} is reached", cap.noun()),
         Denial::Cancelled => "not run: the run was cancelled".into(),
+        Denial::Interrupted => "not run: the owner interrupted".into(),
     }
 }

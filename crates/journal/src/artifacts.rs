@@ -84,6 +84,29 @@ impl Artifacts for FileArtifacts {
         })?;
         if Digest::of(&bytes) == digest { Ok(bytes) } else { Err(ArtifactError::Damaged(digest)) }
     }
+
+    fn find(&self, beginning: &str) -> Result<Vec<Digest>, ArtifactError> {
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        // Nothing but digits of a digest may become a part of a path.
+        if beginning.len() < 2 || !beginning.bytes().all(is_hex) {
+            return Ok(Vec::new());
+        }
+        let (folder, rest) = beginning.split_at(2);
+        let failed = |source| ArtifactError::Io { digest: Digest::ZERO, source };
+        let entries = match fs::read_dir(self.root.join(folder)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(failed)?.file_name();
+            let Some(name) = name.to_str().filter(|name| name.starts_with(rest)) else { continue };
+            found.extend(format!("{folder}{name}").parse::<Digest>());
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -10,6 +10,7 @@
 
 mod advance;
 mod cancel;
+mod interrupt;
 mod recover;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,6 +82,15 @@ pub enum Order {
     Resume {
         /// Who asks.
         by: String,
+    },
+    /// Say something to the agent; a run that rests keeps it for later.
+    Say {
+        /// Who says it.
+        by: String,
+        /// The words.
+        text: String,
+        /// Interrupt what runs, so that it is read at once.
+        now: bool,
     },
 }
 
@@ -338,6 +348,10 @@ impl<D: Driver> Machine<D> {
             Order::Answer { gate, action, answer, by } => Command::AnswerGate { gate, action, answer, by },
             Order::Stop { by } => Command::Stop { by },
             Order::Resume { by } => Command::Resume { by },
+            Order::Say { by, text, now } => {
+                let words = Payload(text.into_bytes());
+                return self.apply(context, Source::Owner, Command::Say { by, now }, words);
+            }
             Order::Cancel { by } => {
                 // What rests has to move to come to its end.
                 if matches!(self.state.status, RunStatus::Parked { .. }) {

@@ -5,6 +5,7 @@
 
 mod executor;
 mod journal;
+mod search;
 mod storage;
 
 pub use executor::{Executor, Finished, Inbox, Probe, Refused, Status, Work, Workspaces};
@@ -12,6 +13,7 @@ pub use journal::{
     Append, AppendError, Appended, Claim, ClaimError, Expect, GateRow, Journal, JournalError, OnAppended,
     RunRow, Verification,
 };
+pub use search::{Found, Index, IndexError, Mark, Piece, Text};
 pub use storage::{ArtifactError, Artifacts, Record, RecordError, Records};
 
 use domain::budget::Exhausted;

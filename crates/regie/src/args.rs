@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Log(Log),
     /// Print what a run has changed, as a patch
     Diff(OneRun),
+    /// Say something to a run's agent: read when the running tool calls have ended
+    Say(Say),
     /// Let a run that rests go on, and follow it
     Resume(Resume),
     /// Let a run rest; it can be resumed
@@ -49,6 +51,12 @@ pub(crate) enum Command {
     Cancel(OneRun),
     /// Take the merge of a run or a mission back, with a new commit
     Undo(Undo),
+    /// Show what was spent
+    Costs(Costs),
+    /// Write an artifact's bytes to stdout
+    Cat(Cat),
+    /// Find words in all missions
+    Search(Search),
     /// List and answer gates
     #[command(subcommand)]
     Gate(Gate),
@@ -64,6 +72,10 @@ pub(crate) enum Command {
     Doctor,
     /// Run the daemon in the foreground
     Serve(Serve),
+    /// Print the completions of a shell
+    Completions(Completions),
+    /// Write the man pages into a directory
+    Man(Man),
     /// Serve a scripted model, for trying things out without a vendor
     ModelScript(ModelScript),
 }
@@ -73,6 +85,62 @@ pub(crate) struct OneRun {
     /// A full id, the end of one, or `last`
     #[arg(default_value = "last")]
     pub(crate) run: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Say {
+    /// A full id, the end of one, or `last`
+    pub(crate) run: String,
+    /// The words; `-` reads them from stdin
+    pub(crate) text: String,
+    /// Interrupt what runs, a call to the model included, so that it is read at once
+    #[arg(long)]
+    pub(crate) now: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Costs {
+    /// What a row stands for: run, mission, day or model
+    #[arg(long, value_enum, default_value_t = By::Run, hide_possible_values = true)]
+    pub(crate) by: By,
+}
+
+/// What costs are added up by.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum By {
+    Run,
+    Mission,
+    Day,
+    Model,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cat {
+    /// A digest, or the beginning of one
+    pub(crate) artifact: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Search {
+    /// The words; a text is found that has all of them, or words that begin so
+    #[arg(required = true)]
+    pub(crate) text: Vec<String>,
+    /// At most this many
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completions {
+    /// bash, elvish, fish, powershell or zsh
+    #[arg(value_enum, hide_possible_values = true)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Man {
+    /// The directory; it is made when there is none
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

@@ -122,6 +122,11 @@ impl Home {
         self.root.join("regie.db")
     }
 
+    /// The full-text index: made from the journal, and disposable.
+    pub(crate) fn index(&self) -> PathBuf {
+        self.root.join("index.db")
+    }
+
     /// Scratch files of the daemon, emptied at its start.
     pub(crate) fn tmp(&self) -> PathBuf {
         self.root.join("tmp")

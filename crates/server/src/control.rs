@@ -50,6 +50,18 @@ impl UseCases for Control {
         Control::run_undo(self, run).await
     }
 
+    async fn run_say(&self, run: &str, said: api::Say) -> Result<(), Error> {
+        Control::run_say(self, run, said).await
+    }
+
+    async fn costs(&self, by: api::By) -> Result<api::Costs, Error> {
+        Control::costs(self, by).await
+    }
+
+    async fn search(&self, words: &str, limit: usize) -> Result<Vec<api::Hit>, Error> {
+        Control::search(self, words, limit).await
+    }
+
     async fn gate_list(&self, only_open: bool) -> Result<Vec<api::Gate>, Error> {
         Control::gate_list(self, only_open).await
     }

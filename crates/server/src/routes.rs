@@ -25,6 +25,9 @@ const PAGE: usize = 500;
 /// Events in one page that a client may ask for.
 const MAX_PAGE: usize = 1_000;
 
+/// Hits of a search that asks for no number.
+const HITS: usize = 50;
+
 type Answer<T> = Result<Json<T>, Problem>;
 
 /// What every handler sees.
@@ -52,6 +55,9 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/runs/{run}/cancel", post(run_cancel::<U>))
         .route("/runs/{run}/resume", post(run_resume::<U>))
         .route("/runs/{run}/undo", post(run_undo::<U>))
+        .route("/runs/{run}/say", post(run_say::<U>))
+        .route("/costs", get(costs::<U>))
+        .route("/search", get(search::<U>))
         .route("/gates", get(gate_list::<U>))
         .route("/gates/{gate}", get(gate_fetch::<U>))
         .route("/gates/{gate}/answer", post(gate_answer::<U>))
@@ -85,6 +91,18 @@ struct Page {
 struct Cursor {
     after: Option<u64>,
     run: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Added {
+    #[serde(default)]
+    by: api::By,
+}
+
+#[derive(Deserialize)]
+struct Sought {
+    text: String,
+    limit: Option<usize>,
 }
 
 async fn version<U: UseCases>(State(house): State<House<U>>) -> Answer<api::Hello> {
@@ -149,6 +167,29 @@ async fn run_resume<U: UseCases>(
 
 async fn run_undo<U: UseCases>(State(house): State<House<U>>, Named(run): Named) -> Answer<api::Undone> {
     Ok(Json(house.use_cases.run_undo(&run).await?))
+}
+
+async fn run_say<U: UseCases>(
+    State(house): State<House<U>>,
+    Named(run): Named,
+    Body(said): Body<api::Say>,
+) -> Result<StatusCode, Problem> {
+    house.use_cases.run_say(&run, said).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn costs<U: UseCases>(
+    State(house): State<House<U>>,
+    Asked(Added { by }): Asked<Added>,
+) -> Answer<api::Costs> {
+    Ok(Json(house.use_cases.costs(by).await?))
+}
+
+async fn search<U: UseCases>(
+    State(house): State<House<U>>,
+    Asked(Sought { text, limit }): Asked<Sought>,
+) -> Answer<Vec<api::Hit>> {
+    Ok(Json(house.use_cases.search(&text, limit.unwrap_or(HITS)).await?))
 }
 
 async fn gate_list<U: UseCases>(
@@ -295,7 +336,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
                 StatusCode::BAD_REQUEST,
                 "request.query",
                 format!("the query is wrong: {}", rejection.body_text()),
-                "`open` is true or false; `after` and `limit` are numbers",
+                "`open` is true or false; `after` and `limit` are numbers; `by` is run, mission, day or model",
             )
         };
         Query::from_request_parts(parts, state).await.map(|Query(asked)| Self(asked)).map_err(refused)

@@ -43,6 +43,12 @@ pub trait UseCases: Send + Sync + 'static {
     fn run_resume(&self, run: &str, with: api::Resume) -> impl Future<Output = Result<(), Error>> + Send;
     /// Takes the merge of a run or a mission back.
     fn run_undo(&self, run: &str) -> impl Future<Output = Result<api::Undone, Error>> + Send;
+    /// Says something to the agent of a run.
+    fn run_say(&self, run: &str, said: api::Say) -> impl Future<Output = Result<(), Error>> + Send;
+    /// What was spent.
+    fn costs(&self, by: api::By) -> impl Future<Output = Result<api::Costs, Error>> + Send;
+    /// At most `limit` recorded texts of all runs that have these words.
+    fn search(&self, words: &str, limit: usize) -> impl Future<Output = Result<Vec<api::Hit>, Error>> + Send;
     /// The gates, latest first; all of them or those that wait for an answer.
     fn gate_list(&self, only_open: bool) -> impl Future<Output = Result<Vec<api::Gate>, Error>> + Send;
     /// One gate.

@@ -8,6 +8,7 @@ mod merges;
 mod missions;
 mod restart;
 mod runs;
+mod say;
 mod undo;
 mod wire;
 mod workspaces;

@@ -331,6 +331,7 @@ impl Daemon {
             ports,
             records: Arc::clone(&records) as _,
             artifacts: Arc::clone(&artifacts) as _,
+            index: Arc::new(journal::SearchIndex::new(world.layout().home.join("index.db"))),
             vendors: Arc::clone(&vendors),
             deltas,
             toolbox: engine::Toolbox::built_in().unwrap(),
@@ -374,6 +375,10 @@ impl<T: Artifacts> Artifacts for Breakable<T> {
             return Err(ArtifactError::Missing(digest));
         }
         self.part.get(digest)
+    }
+
+    fn find(&self, beginning: &str) -> Result<Vec<Digest>, ArtifactError> {
+        self.part.find(beginning)
     }
 }
 

@@ -63,6 +63,8 @@ pub enum Command {
     Resume { by: String },
     /// Ends the run.
     End(End),
+    /// Says something to the agent.
+    Say { by: String, now: bool },
 }
 
 /// Why a command is refused.
@@ -77,6 +79,9 @@ pub enum Refusal {
     /// Nothing happens after the end.
     #[error("the run has ended; start a new mission with `regie run`")]
     Ended,
+    /// Nobody reads what is said to a run that is being cancelled.
+    #[error("the run is being cancelled and reads nothing more; start a new mission with `regie run`")]
+    Cancelling,
     /// A fence only rises.
     #[error("the claim's fence {given} is not above {current}: another daemon has taken the run over")]
     StaleFence {
@@ -221,6 +226,12 @@ impl RunState {
                 Status::Parked { .. } => Fact::Resumed { by },
                 _ => return Err(Refusal::NotParked),
             },
+            Command::Say { by, now } => {
+                if self.cancelling {
+                    return Err(Refusal::Cancelling);
+                }
+                Fact::Said { by, now }
+            }
             Command::End(end) => {
                 if !self.open.is_empty() {
                     return Err(Refusal::StepsOpen);

@@ -27,7 +27,7 @@ fn command(state: &RunState, (kind, a, b): Raw) -> Command {
     let unknown = GateId::from_bytes([a; 16]);
     let gate = gates.get(usize::from(a) % (gates.len() + 1)).copied().unwrap_or(unknown);
     let question = if b % 2 == 0 { Question::Approve } else { Question::WasItDone };
-    match kind % 22 {
+    match kind % 23 {
         0..3 => {
             let step = if a == 0 { step } else { state.next_step };
             let kind = match b % 4 {
@@ -69,6 +69,7 @@ fn command(state: &RunState, (kind, a, b): Raw) -> Command {
         19 => Command::Stop { by: by() },
         20 if b % 2 == 0 => Command::Park { reason: Parking::Stopped },
         20 => Command::Resume { by: by() },
+        21 => Command::Say { by: by(), now: b % 2 == 0 },
         _ if b % 4 == 0 => Command::End(End::Done),
         _ => Command::Start(samples::started()),
     }

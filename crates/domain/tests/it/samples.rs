@@ -103,5 +103,7 @@ pub(crate) fn facts() -> Vec<Fact> {
         Fact::Resumed { by: by() },
         Fact::Ended { end: End::BudgetExhausted },
         Fact::StepReturned { step: STEP },
+        Fact::Said { by: by(), now: true },
+        Fact::StepDenied { step: STEP, reason: Denial::Interrupted },
     ]
 }

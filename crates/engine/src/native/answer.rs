@@ -27,6 +27,8 @@ impl View {
                 Ok(response) => self.take_answer(seq, &response),
                 Err(error) => self.give_up(format!("an answer of the model cannot be read: {error}")),
             },
+            // The owner interrupted it: no failure, and asked again with what was said.
+            Outcome::Cancelled if self.is_spoken_to() => self.stage = Stage::Asking,
             Outcome::Failed | Outcome::TimedOut | Outcome::Cancelled => {
                 self.model_failed(seq, outcome, bytes);
             }
@@ -104,7 +106,7 @@ impl View {
 
     fn nudge(&mut self, seq: u64, text: &str) {
         self.nudges = self.nudges.saturating_add(1);
-        if self.nudges > NUDGES {
+        if self.nudges > NUDGES && !self.is_spoken_to() {
             let reason = format!(
                 "the model's answer was incomplete {} times in a row (output limit {} tokens); {}",
                 self.nudges,
@@ -152,6 +154,9 @@ fn unexplained(outcome: Outcome) -> ModelFailure {
     }
 }
 
+/// Only the owner interrupts a call and lets the run go on.
+const INTERRUPTED: &str = "interrupted by the owner before it ended";
+
 /// What the model reads of a tool's result.
 pub(super) fn result(outcome: Outcome, payload: Option<&Payload>) -> Result<String, String> {
     let Some(payload) = payload else {
@@ -163,7 +168,7 @@ pub(super) fn result(outcome: Outcome, payload: Option<&Payload>) -> Result<Stri
             Outcome::Succeeded => Ok("done; its output was lost".into()),
             Outcome::Failed => Err("it was interrupted; whether it had an effect is not known".into()),
             Outcome::TimedOut => Err("its time was up and it was ended".into()),
-            Outcome::Cancelled => Err("it was interrupted before it ended".into()),
+            Outcome::Cancelled => Err(format!("{INTERRUPTED}; whether it had an effect is not known")),
         };
     }
     let Some(output) = output::read(Some(payload)) else {
@@ -175,9 +180,9 @@ pub(super) fn result(outcome: Outcome, payload: Option<&Payload>) -> Result<Stri
     // How a command ended is its last line in brackets; what the runner has said is not said twice.
     let is_told = text.lines().next_back().is_some_and(|line| line.starts_with('[') && line.ends_with(']'));
     let note = match (outcome, output.exit_code) {
+        (Outcome::Cancelled, _) => Some(format!("[{INTERRUPTED}]")),
         _ if is_told => None,
         (Outcome::TimedOut, _) => Some("[its time was up and it was ended]".to_owned()),
-        (Outcome::Cancelled, _) => Some("[it was interrupted before it ended]".to_owned()),
         (_, Some(code)) if code != 0 => Some(format!("[exit code {code}]")),
         _ => None,
     };

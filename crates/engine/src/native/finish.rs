@@ -63,6 +63,13 @@ impl View {
         }
     }
 
+    /// A criterion that was not judged is due again.
+    pub(super) fn judge_again(&mut self, at: usize) {
+        if let Some(slot) = self.judgements.get_mut(at) {
+            *slot = Judgement::Due;
+        }
+    }
+
     pub(super) fn judged(&mut self, seq: u64, at: usize, outcome: Outcome, payload: Option<&Payload>) {
         let command = match self.mission.as_ref().and_then(|mission| mission.done.get(at)) {
             Some(Criterion::Command { command }) => command.clone(),
@@ -111,14 +118,14 @@ impl View {
             self.refusals = 1;
         }
         self.refused_at = commit;
-        if self.refusals > STALLED {
+        if self.refusals > STALLED && !self.is_spoken_to() {
             let commands: Vec<String> =
                 unmet.iter().map(|unmet| format!("`{}` ({})", unmet.command, unmet.how)).collect();
             let reason = format!(
                 "the definition of done does not pass and the agent is stuck, also after a new plan: {}; {}{}",
                 commands.join(", "),
                 self.kept(),
-                self.said()
+                self.last_said()
             );
             return self.finish(End::Blocked, reason);
         }
@@ -133,7 +140,11 @@ impl View {
             self.stage = Stage::Merging;
             return;
         }
-        let reason = format!("nothing to change: {}{}", self.checked(), self.said());
+        if self.is_spoken_to() {
+            self.stage = Stage::Asking;
+            return;
+        }
+        let reason = format!("nothing to change: {}{}", self.checked(), self.last_said());
         self.finish(End::Done, reason);
     }
 
@@ -163,8 +174,10 @@ impl View {
     }
 
     pub(super) fn merge_refused(&mut self, reason: &Denial) {
-        let reason = format!("the merge was not made: {}; {}", words::denial(reason), self.kept());
-        self.finish(End::Partial, reason);
+        let why = words::denial(reason);
+        let note = format!("Your proposal was not merged: {why}.");
+        let reason = format!("the merge was not made: {why}; {}", self.kept());
+        self.finish_unless_spoken_to(End::Partial, reason, note);
     }
 
     pub(super) fn merge_done(&mut self, outcome: Outcome, payload: Option<&Payload>) {
@@ -190,8 +203,9 @@ impl View {
             (true, false) => message,
             (true, true) => "its result is not known".into(),
         };
+        let note = format!("Your proposal could not be merged: {why}.");
         let reason = format!("the merge was not made: {why}; {}", self.kept());
-        self.finish(End::Partial, reason);
+        self.finish_unless_spoken_to(End::Partial, reason, note);
     }
 
     pub(super) fn delivered(&mut self, outcome: Outcome, payload: Option<&Payload>) {
@@ -245,7 +259,7 @@ impl View {
         }
     }
 
-    fn said(&self) -> String {
+    fn last_said(&self) -> String {
         match prompt::cut(self.words.trim(), SUMMARY) {
             "" => String::new(),
             words => format!("\n\nThe agent's last words: {words}"),

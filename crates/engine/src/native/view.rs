@@ -107,6 +107,8 @@ pub(super) struct View {
     pub(super) refused_at: Option<String>,
     /// How often Regie's line moved under the proposal.
     pub(super) moves: u32,
+    /// What the owner said and the model has not read.
+    pub(super) unread: Vec<String>,
     jobs: BTreeMap<StepNo, Job>,
 }
 
@@ -147,6 +149,7 @@ impl View {
             refusals: 0,
             refused_at: None,
             moves: 0,
+            unread: Vec::new(),
             jobs: BTreeMap::new(),
         }
     }
@@ -182,8 +185,10 @@ impl View {
                 self.failures = 0;
                 self.pauses = 0;
             }
+            Fact::Said { now, .. } => self.said(seq, *now, payload),
             _ => {}
         }
+        self.hear(seq);
         self.relieve(seq);
     }
 
@@ -257,7 +262,7 @@ impl View {
             match reason {
                 Denial::Budget { cap } => self.turn.exhausted = Some(*cap),
                 Denial::Cancelled => self.turn.cancelled = true,
-                Denial::Policy { .. } | Denial::Gate { .. } => {}
+                Denial::Policy { .. } | Denial::Gate { .. } | Denial::Interrupted => {}
             }
             self.turn.answer(at, Err(words::denial(reason)), None);
             return self.settle_turn(seq);
@@ -265,6 +270,9 @@ impl View {
         match (job, reason) {
             (_, Denial::Cancelled) => self.finish(End::Cancelled, "cancelled by the owner".into()),
             (Job::Merge, Denial::Gate { .. } | Denial::Policy { .. }) => self.merge_refused(reason),
+            (Job::Verdict(at), Denial::Interrupted) => self.judge_again(at),
+            // It is planned again, after what the owner said.
+            (Job::Ask, Denial::Interrupted) => self.stage = Stage::Asking,
             (Job::Deliver, _) => self.left_undelivered(&words::denial(reason)),
             (_, Denial::Budget { cap }) => self.exhausted(*cap),
             (job, _) => {

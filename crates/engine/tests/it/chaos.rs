@@ -4,6 +4,7 @@
 use domain::budget::{Caps, Exhausted};
 use domain::fact::{Denial, StepPlanned};
 use domain::gate::Answer;
+use domain::run::Command;
 use domain::{Digest, Fact, Outcome, StepKind, StepNo};
 use engine::config::Clearing;
 use engine::{Config, ModelFailure, Native};
@@ -144,6 +145,36 @@ fn is_hosts(tool: &str) -> bool {
     matches!(tool, "merge" | "deliver")
 }
 
+/// The owner says something, and perhaps interrupts `step`. True when that has settled it.
+fn speak(world: &mut World, step: &StepPlanned, word: &str, dice: u8) -> bool {
+    let now = dice.is_multiple_of(2);
+    world.tell_bytes(Command::Say { by: "human:owner".into(), now }, word.into());
+    // An open call stays what was recorded.
+    if let Some(upto) = step.composed_upto {
+        let composed = world.reloaded().compose(step.step, upto).unwrap();
+        assert_eq!(composed, world.requests[&step.step]);
+    }
+    let interrupted = world.state.open.get(&step.step).is_some_and(|open| open.interrupted);
+    if interrupted && dice.is_multiple_of(3) {
+        world.deny(step, Denial::Interrupted);
+        return true;
+    }
+    false
+}
+
+/// Every word is in the conversation, or the end says that the last ones came too late.
+fn check_read(world: &World, words: &[String]) {
+    let request = String::from_utf8(world.driver.compose(StepNo::FIRST, u64::MAX).unwrap().to_vec()).unwrap();
+    let unread = words.iter().skip_while(|word| request.contains(word.as_str())).count();
+    let (_, reason) = world.end();
+    assert_eq!(
+        unread > 0,
+        reason.contains("came too late to be read"),
+        "{unread} of {}: {reason}",
+        words.len()
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -154,6 +185,7 @@ proptest! {
         backwards: bool,
         window in prop::sample::select(vec![600_u64, 2_000, 200_000]),
         batch_bytes in prop::sample::select(vec![500_usize, 2_000, 96 << 10]),
+        talks in 0u8..3,
     ) {
         let caps = Caps { turns: 25, calls: 60, ..Caps::default() };
         let commands = ["make test", "make lint"];
@@ -162,6 +194,7 @@ proptest! {
         let config = Config { window, clearing, max_output_tokens: 100, ..config() };
         let mut world = World::with(mission, config);
         let mut serial = 0;
+        let mut words = Vec::new();
         let mut rolls = dice.iter().cycle();
         let mut steps_taken = 0;
         loop {
@@ -177,11 +210,18 @@ proptest! {
             for step in &steps {
                 serial += 1;
                 let (dice, more) = rolls.next().copied().unwrap_or_default();
+                if talks > 0 && (dice ^ more).is_multiple_of(7 / talks) {
+                    words.push(format!("word <{}>", words.len()));
+                    if speak(&mut world, step, &words[words.len() - 1], more) {
+                        continue;
+                    }
+                }
                 settle(&mut world, step, serial, dice, more);
             }
             steps_taken += steps.len();
             prop_assert!(steps_taken < 400, "the run does not end");
         }
+        check_read(&world, &words);
         let again = world.reloaded();
         prop_assert_eq!(again.next(&world.state), world.driver.next(&world.state));
         check_bytes(&world, &again);

@@ -63,7 +63,7 @@ fn interrupted_calls_get_a_result_so_that_the_run_can_go_on() {
     let texts: Vec<&str> = results.iter().map(|result| result["content"].as_str().unwrap()).collect();
     insta::assert_debug_snapshot!(texts, @r#"
     [
-        "it was interrupted before it ended",
+        "interrupted by the owner before it ended; whether it had an effect is not known",
         "so far\n[its time was up and it was ended]",
         "it was interrupted; whether it had an effect is not known",
         "the owner refused it",

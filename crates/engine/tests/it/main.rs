@@ -6,6 +6,7 @@ mod endings;
 mod faults;
 mod flow;
 mod relief;
+mod said;
 mod timeline;
 mod wire;
 mod world;

@@ -83,7 +83,8 @@ pub(super) fn project(connection: &Connection, row: &mut Projected, header: &Hea
         | Fact::TimerSet { .. }
         | Fact::TimerFired { .. }
         | Fact::StopRequested { .. }
-        | Fact::CancelRequested { .. } => {}
+        | Fact::CancelRequested { .. }
+        | Fact::Said { .. } => {}
     }
     Ok(())
 }

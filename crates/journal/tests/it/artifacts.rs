@@ -61,3 +61,17 @@ fn the_same_artifact_may_be_put_by_many_at_once() {
         }
     });
 }
+
+#[test]
+fn an_artifact_is_found_by_the_beginning_of_its_digest() {
+    let folder = tempfile::tempdir().unwrap();
+    let artifacts = FileArtifacts::open(folder.path()).unwrap();
+    let digest = artifacts.put(b"report").unwrap();
+    let text = digest.to_string();
+    for length in [2, 3, 12, 64] {
+        assert_eq!(artifacts.find(&text[..length]).unwrap(), [digest]);
+    }
+    for nobody in ["", "a", "..", "../../etc", "zz", &text.to_uppercase(), &format!("{text}0")] {
+        assert_eq!(artifacts.find(nobody).unwrap(), [], "`{nobody}`");
+    }
+}

@@ -10,6 +10,7 @@ mod artifacts;
 mod open;
 mod power;
 mod property;
+mod search;
 mod suite;
 mod torn;
 mod verify;

@@ -33,6 +33,7 @@ impl<D: Driver> Machine<D> {
                 self.cancel(context);
                 return;
             }
+            self.interrupt(context);
             if self.is_resting() {
                 self.park_when_idle(context);
                 return;

@@ -90,4 +90,10 @@ pub trait Artifacts: Send + Sync {
     /// # Errors
     /// When they are missing, damaged or cannot be read.
     fn get(&self, digest: Digest) -> Result<Vec<u8>, ArtifactError>;
+
+    /// The artifacts whose digest begins with these two or more hexadecimal characters, in lower case.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    fn find(&self, beginning: &str) -> Result<Vec<Digest>, ArtifactError>;
 }

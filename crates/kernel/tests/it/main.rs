@@ -6,6 +6,7 @@ mod host;
 mod mutants;
 mod recovery;
 mod regressions;
+mod say;
 mod schedules;
 
 use testkit::sim::{Act, Flaws, Op, Owner, Program, World};

@@ -126,6 +126,24 @@ impl Client {
         self.post(&format!("/runs/{}/undo", name(run)?), &()).await
     }
 
+    pub(crate) async fn run_say(&self, run: &str, said: &api::Say) -> Result<(), Error> {
+        self.command(&format!("/runs/{}/say", name(run)?), said).await
+    }
+
+    pub(crate) async fn costs(&self, by: &str) -> Result<api::Costs, Error> {
+        self.get(&format!("/costs?by={}", name(by)?)).await
+    }
+
+    pub(crate) async fn search(&self, words: &str, limit: usize) -> Result<Vec<api::Hit>, Error> {
+        self.get(&format!("/search?limit={limit}&text={}", encoded(words))).await
+    }
+
+    /// The bytes of an artifact.
+    pub(crate) async fn artifact(&self, digest: &str) -> Result<Vec<u8>, Error> {
+        let response = self.send(self.request(Method::GET, &format!("/artifacts/{}", name(digest)?))).await?;
+        Ok(response.bytes().await.map_err(|source| self.broken(source))?.into())
+    }
+
     pub(crate) async fn gate_list(&self, only_open: bool) -> Result<Vec<api::Gate>, Error> {
         self.get(&format!("/gates?open={only_open}")).await
     }
@@ -203,6 +221,15 @@ impl Client {
             Error::Broken(source)
         }
     }
+}
+
+/// Words that a person typed, as the value of a query.
+fn encoded(words: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    words.bytes().map(byte).collect()
 }
 
 /// A name that a person typed, as a part of a path.

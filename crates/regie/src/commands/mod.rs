@@ -2,12 +2,16 @@
 
 mod audit;
 mod config;
+mod costs;
 mod gate;
 mod log;
 mod model_script;
+mod read;
 mod rest;
 mod run;
+mod say;
 mod serve;
+mod shell;
 mod show;
 mod undo;
 
@@ -37,6 +41,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     // One that needs no home.
     let command = match command {
         Command::ModelScript(script) => return model_script::run(&script),
+        Command::Completions(args) => return shell::completions(&args),
+        Command::Man(args) => return shell::man(&args),
         other => other,
     };
     let home = Home::resolve(home.as_deref()).map_err(|error| Failure::new(error.to_string()))?;
@@ -65,6 +71,10 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Show(args) => show::one(context, &args).await,
         Command::Log(args) => log::run(context, &args).await,
         Command::Diff(one) => show::diff(context, &one.run).await,
+        Command::Say(args) => say::run(context, args).await,
+        Command::Costs(args) => costs::run(context, &args).await,
+        Command::Cat(args) => read::cat(context, &args.artifact).await,
+        Command::Search(args) => read::search(context, &args).await,
         Command::Resume(args) => rest::resume(context, &args).await,
         Command::Stop(one) => rest::stop(context, &one.run).await,
         Command::Cancel(one) => rest::cancel(context, &one.run).await,
@@ -81,7 +91,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Doctor => doctor::run(&context.home, context.json).await,
         Command::Serve(_) => serve::stop(context).await,
         // Handled before there is a runtime.
-        Command::ModelScript(_) => Ok(Exit::Usage),
+        Command::ModelScript(_) | Command::Completions(_) | Command::Man(_) => Ok(Exit::Usage),
     }
 }
 

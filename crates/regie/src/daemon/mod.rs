@@ -122,6 +122,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
         ports,
         records: sqlite,
         artifacts,
+        index: Arc::new(journal::SearchIndex::new(home.index())),
         vendors,
         deltas,
         toolbox: toolbox(outside.into_iter().map(|(tool, _)| tool))?,

@@ -299,7 +299,7 @@ impl View {
         let mut parts = parts(&line.title);
         let first = if parts.is_empty() { String::new() } else { parts.remove(0) };
         let (name, said) = match line.kind.as_str() {
-            "tool" | "verdict" | "gate" => match first.split_once(": ") {
+            "tool" | "verdict" | "gate" | "said" => match first.split_once(": ") {
                 Some((name, said)) => (name.to_owned(), said.to_owned()),
                 None => (first, String::new()),
             },

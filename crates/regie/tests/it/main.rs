@@ -9,6 +9,7 @@ mod init;
 #[cfg(target_os = "linux")]
 mod jail;
 mod mission;
+mod read;
 mod reference;
 mod refusals;
 mod start;

@@ -34,6 +34,11 @@ impl Artifacts for MemoryArtifacts {
     fn get(&self, digest: Digest) -> Result<Vec<u8>, ArtifactError> {
         self.0.lock().unwrap().get(&digest).cloned().ok_or(ArtifactError::Missing(digest))
     }
+
+    fn find(&self, beginning: &str) -> Result<Vec<Digest>, ArtifactError> {
+        let all = self.0.lock().unwrap();
+        Ok(all.keys().filter(|digest| digest.to_string().starts_with(beginning)).copied().collect())
+    }
 }
 
 struct Post(Mutex<Sender<Input>>);

@@ -4,7 +4,7 @@ use crate::house::serve;
 use crate::http::{HELLO, ask};
 
 /// Every route, so that none is forgotten by the handshake.
-const ROUTES: [&str; 18] = [
+const ROUTES: [&str; 21] = [
     "POST /api/v1/missions",
     "GET /api/v1/runs",
     "GET /api/v1/runs/run_a",
@@ -14,6 +14,9 @@ const ROUTES: [&str; 18] = [
     "POST /api/v1/runs/run_a/cancel",
     "POST /api/v1/runs/run_a/resume",
     "POST /api/v1/runs/run_a/undo",
+    "POST /api/v1/runs/run_a/say",
+    "GET /api/v1/costs",
+    "GET /api/v1/search?text=a",
     "GET /api/v1/gates",
     "GET /api/v1/gates/g",
     "POST /api/v1/gates/g/answer",
@@ -61,6 +64,9 @@ async fn what_is_not_there_is_said() {
         ("POST /api/v1/runs/run_a/stop", 409, "run.ended"),
         ("GET /api/v1/runs?open=perhaps", 400, "request.query"),
         ("GET /api/v1/runs/run_a/events?after=-1", 400, "request.query"),
+        ("GET /api/v1/costs?by=colour", 400, "request.query"),
+        ("GET /api/v1/search", 400, "request.query"),
+        ("GET /api/v1/search?text=zzz", 404, "thing.not_found"),
         ("GET /api/v1/runs/%FF", 400, "request.path"),
     ];
     for (line, status, code) in cases {
@@ -123,4 +129,17 @@ async fn an_artifact_is_never_rendered() {
     assert!(answer.head.contains("content-type: application/octet-stream"));
     assert!(answer.head.contains("x-content-type-options: nosniff"));
     assert_eq!(answer.body, "<script>");
+}
+
+#[tokio::test]
+async fn what_is_said_looked_for_and_added_up_arrives() {
+    let served = serve();
+    let said = "POST /api/v1/runs/run_a/say";
+    assert_eq!(ask(&served.socket, said, HELLO, r#"{"text":"a"}"#).await.status, 204);
+    assert_eq!(ask(&served.socket, said, HELLO, r#"{"text":"a","now":true}"#).await.status, 404);
+    assert_eq!(ask(&served.socket, said, HELLO, "{}").await.problem().code, "request.body");
+    assert_eq!(ask(&served.socket, "GET /api/v1/search?text=a+b&limit=7", HELLO, "").await.status, 200);
+    let costs = ask(&served.socket, "GET /api/v1/costs?by=day", HELLO, "").await;
+    let costs: control::api::Costs = serde_json::from_str(&costs.body).unwrap();
+    assert_eq!((costs.by, costs.total.nanodollars), (control::api::By::Day, None));
 }

@@ -16,7 +16,7 @@ use kernel::port::Work;
 
 use super::outside::Outside;
 use super::program::{Act, Op, Program, Rule};
-use super::reference::{Fate, interpret};
+use super::reference::{Fate, halves_of, interpret};
 use super::script::Script;
 
 /// What was wrong, in words.
@@ -44,6 +44,8 @@ struct Trail {
     repeats: usize,
     uncertain: bool,
     executed: bool,
+    /// The owner interrupted everything while it was open.
+    interrupted: bool,
     result: Option<Fate>,
 }
 
@@ -149,6 +151,13 @@ impl Checker {
                 hold!(open.is_none(), "the run ends with an open step: {open:?}");
                 Ok(())
             }
+            Fact::Said { now, .. } => {
+                hold!(!self.state.cancelling, "somebody speaks to a run that is being cancelled");
+                for trail in self.trails.values_mut().filter(|trail| trail.result.is_none()) {
+                    trail.interrupted |= *now;
+                }
+                Ok(())
+            }
             Fact::RunStarted(_) | Fact::Claimed { .. } | Fact::StopRequested { .. } => Ok(()),
             Fact::CancelRequested { .. } | Fact::Parked { .. } | Fact::Resumed { .. } => Ok(()),
             _ => self.outcome(header),
@@ -251,6 +260,10 @@ impl Checker {
                 self.state.budget.check(op.reserve(), elapsed) == Err(*cap)
             }
             Denial::Cancelled => self.state.cancelling,
+            Denial::Interrupted => {
+                let keyed = op.effect() == Effect::IdempotentWrite;
+                !keyed && self.trails.get(&step).is_some_and(|trail| trail.interrupted)
+            }
         };
         hold!(legitimate, "step {step} is denied for no reason: {reason:?}");
         Ok(())
@@ -334,7 +347,7 @@ impl Checker {
             hold!(end == End::Cancelled, "cancelled and ended as {end:?}");
             return Ok(());
         }
-        let fates = self.fates()?;
+        let fates = self.fates(&outside.workspace)?;
         let expected = interpret(&self.program, &fates)
             .ok_or_else(|| format!("it ended as {end:?} and some operations have no fate: {fates:?}"))?;
         let results = &self.script.view().results;
@@ -350,13 +363,16 @@ impl Checker {
     }
 
     /// Takes the fates of all operations from the journal: an executor's result is never empty.
-    fn fates(&self) -> Check<BTreeMap<usize, Fate>> {
+    fn fates(&self, workspace: &str) -> Check<BTreeMap<usize, Fate>> {
         let mut fates = BTreeMap::new();
         for (step, trail) in &self.trails {
             let Some(index) = trail.op else { continue };
             let fate = trail.result.ok_or_else(|| format!("step {step} has no result"))?;
             let word = self.script.view().results.get(&index).map_or("", String::as_str);
             let fate = match fate {
+                Fate::Closed(Outcome::Cancelled) if trail.interrupted => {
+                    Fate::Cut { halves: halves_of(index, workspace), told: !word.ends_with(':') }
+                }
                 Fate::Closed(Outcome::Cancelled) => return Err(format!("nobody cancelled step {step}")),
                 Fate::Closed(_) if !word.ends_with(':') => Fate::Ran,
                 other => other,

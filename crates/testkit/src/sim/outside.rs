@@ -59,12 +59,15 @@ pub(super) fn finished(fails: bool, spent: Amount, payload: String) -> Finished 
     Finished { outcome, spent, payload: Payload(payload.into_bytes()), artifacts: Vec::new() }
 }
 
+/// What a step that was killed gives back.
+pub(super) const KILLED: &str = "killed";
+
 /// The answer of a step that was killed.
 pub(super) fn killed() -> Finished {
     Finished {
         outcome: Outcome::Cancelled,
         spent: Amount::CALL,
-        payload: Payload(b"killed".to_vec()),
+        payload: Payload(KILLED.as_bytes().to_vec()),
         artifacts: Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! What the owner does: answers, also mistaken, late and doubled ones; stop, resume, cancel.
+//! What the owner does: answers, also mistaken, late and doubled ones; stop, resume, cancel, say.
 
 use domain::Digest;
 use domain::gate::{Answer, Question};
@@ -34,6 +34,15 @@ impl World {
     /// An invariant that does not hold.
     pub fn resume(&mut self) -> Result<Result<(), Refusal>, String> {
         self.order(Order::Resume { by: OWNER.into() })
+    }
+
+    /// The owner says something; `now` interrupts what runs.
+    ///
+    /// # Errors
+    /// An invariant that does not hold.
+    pub fn say(&mut self, now: bool) -> Result<Result<(), Refusal>, String> {
+        self.count(if now { "interruption" } else { "word" });
+        self.order(Order::Say { by: OWNER.into(), text: "look here".into(), now })
     }
 
     /// Answers one of the open gates.

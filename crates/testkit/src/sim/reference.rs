@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use domain::Outcome;
 use domain::run::End;
 
+use super::outside::KILLED;
 use super::program::{Act, Program};
 use super::script::{DENIED, FIRED, fingerprint, result_text};
 
@@ -20,6 +21,13 @@ pub enum Fate {
     Denied,
     /// It was closed without its result: by the owner's word, or because it could not be repeated.
     Closed(Outcome),
+    /// The owner interrupted it.
+    Cut {
+        /// How much of what it writes is there: neither, the first half or both.
+        halves: u8,
+        /// Whether its executor lived to tell.
+        told: bool,
+    },
 }
 
 /// What must be there at the end.
@@ -48,6 +56,27 @@ pub(super) fn second_half(index: usize) -> String {
     format!("{index}]")
 }
 
+/// What the workspace holds of an operation that wrote this many halves.
+fn written(index: usize, halves: u8) -> String {
+    match halves {
+        0 => String::new(),
+        1 => first_half(index),
+        _ => first_half(index) + &second_half(index),
+    }
+}
+
+/// How many halves of an operation the workspace holds.
+pub(super) fn halves_of(index: usize, workspace: &str) -> u8 {
+    // Between two brackets that open lies what exactly one operation wrote.
+    let piece = |halves| {
+        workspace.split_inclusive(']').flat_map(|part| part.split('[')).any(|part| {
+            let whole = written(index, halves);
+            whole.strip_prefix('[') == Some(part)
+        })
+    };
+    (1..=2).rev().find(|halves| piece(*halves)).unwrap_or(0)
+}
+
 /// Runs the program. An operation without a fate ends it: that is a run that went less far.
 pub fn interpret(program: &Program, fates: &BTreeMap<usize, Fate>) -> Option<Expected> {
     let mut expected = Expected { workspace: String::new(), results: BTreeMap::new(), end: End::Done };
@@ -56,6 +85,10 @@ pub fn interpret(program: &Program, fates: &BTreeMap<usize, Fate>) -> Option<Exp
         let result = match fates.get(&index)? {
             Fate::Denied => DENIED.into(),
             Fate::Closed(outcome) => result_text(*outcome, ""),
+            Fate::Cut { halves, told } => {
+                expected.workspace.push_str(&written(index, *halves));
+                result_text(Outcome::Cancelled, if *told { KILLED } else { "" })
+            }
             Fate::Ran => {
                 let seen = fingerprint(expected.results.values().map(String::as_str));
                 let payload = match op.act {

@@ -26,6 +26,7 @@ pub(super) struct Faults {
     revoke: u64,
     stop: u64,
     cancel: u64,
+    say: u64,
     /// The owner's answers are mistaken, late or doubled.
     odd_answers: u64,
 }
@@ -59,6 +60,7 @@ enum Choice {
     Revoke,
     Stop,
     Cancel,
+    Say,
     OddAnswer,
 }
 
@@ -144,6 +146,7 @@ impl Faults {
             stop: some(20, 2),
             cancel: some(12, 1),
             odd_answers: some(40, 4),
+            say: some(30, 3),
         }
     }
 }
@@ -275,6 +278,9 @@ impl World {
         }
         if self.faults.stop > 0 {
             choices.push((1, Choice::Stop));
+        }
+        if self.faults.say > 0 {
+            choices.push((1, Choice::Say));
         }
         if self.faults.cancel > 0 && self.dice.chance(10) {
             choices.push((1, Choice::Cancel));
@@ -437,6 +443,11 @@ impl World {
             Choice::Cancel => {
                 self.faults.cancel -= 1;
                 let _ = self.cancel()?;
+            }
+            Choice::Say => {
+                self.faults.say -= 1;
+                let now = self.dice.chance(60);
+                let _ = self.say(now)?;
             }
             Choice::OddAnswer => {
                 self.faults.odd_answers -= 1;

@@ -162,7 +162,7 @@ impl Chain {
         let open = self.pick_step();
         let step = open.as_ref().map_or(StepNo::FIRST, |open| open.planned.step);
         let by = "human:owner".to_owned();
-        match self.dice.below(40) {
+        match self.dice.below(41) {
             0 => Command::Cancel { by },
             1 => Command::Stop { by },
             2 => Command::Park { reason: Parking::Stopped },
@@ -174,6 +174,7 @@ impl Chain {
             12 => Command::Return { step },
             13 => Command::DeclareUncertain { step },
             14 => Command::Deny { step, reason: Denial::Cancelled },
+            40 => Command::Say { by, now: true },
             15..19 => self.open_gate(step),
             19..23 => self.answer(),
             23..30 => self.plan(),

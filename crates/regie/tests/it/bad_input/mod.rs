@@ -6,6 +6,7 @@ mod delivery;
 mod model;
 mod orders;
 mod repository;
+mod say;
 mod tools;
 mod vendor;
 

@@ -1,0 +1,177 @@
+//! What was spent, from the journal. What is not known (a price, how tokens were cached) stays unknown.
+
+use std::collections::HashMap;
+
+use domain::{Amount, Fact, Mission, Payload, Recorded, RunId, StepKind, StepNo, Timestamp};
+use models::{Response, Usage};
+
+use crate::Control;
+use crate::api::{By, Cost, Costs, Tokens};
+use crate::error::Error;
+
+/// Events read at a time.
+const PAGE: usize = 2048;
+
+impl Control {
+    /// What all runs have spent, one row a run, mission, day or model; the newest first.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn costs(&self, by: By) -> Result<Costs, Error> {
+        let journal = self.journal();
+        self.blocking(move || {
+            let mut ledger = Ledger::new(by);
+            let mut position = 0;
+            loop {
+                let page = journal.stream(position, PAGE)?;
+                let Some(last) = page.last() else { return Ok(ledger.close()) };
+                position = last.position;
+                page.iter().for_each(|event| ledger.take(event));
+            }
+        })
+        .await
+    }
+}
+
+/// A step without a result.
+struct Open {
+    /// The model, or the tool.
+    tool: String,
+    is_model: bool,
+    /// When it was let in: the day whose cap it counts against.
+    since: Timestamp,
+}
+
+struct Charter {
+    mission: String,
+    goal: Option<String>,
+}
+
+struct Ledger {
+    by: By,
+    charters: HashMap<RunId, Charter>,
+    open: HashMap<(RunId, StepNo), Open>,
+    /// The place of each key among the rows.
+    places: HashMap<String, usize>,
+    rows: Vec<Cost>,
+    total: Cost,
+}
+
+impl Ledger {
+    fn new(by: By) -> Self {
+        Self {
+            by,
+            charters: HashMap::new(),
+            open: HashMap::new(),
+            places: HashMap::new(),
+            rows: Vec::new(),
+            total: Cost { key: "total".into(), ..Cost::default() },
+        }
+    }
+
+    fn take(&mut self, event: &Recorded) {
+        let run = event.header.run;
+        match &event.header.fact {
+            Fact::RunStarted(started) => {
+                let payload = event.payload.as_ref().map(|payload| payload.0.as_slice()).unwrap_or_default();
+                let goal = serde_json::from_slice::<Mission>(payload).ok().map(|mission| mission.goal);
+                self.charters.insert(run, Charter { mission: started.mission.to_string(), goal });
+            }
+            Fact::StepPlanned(planned) if planned.kind != StepKind::WaitHuman => {
+                let is_model = planned.kind == StepKind::ModelCall;
+                let open = Open { tool: planned.tool.clone(), is_model, since: event.header.at };
+                self.open.insert((run, planned.step), open);
+            }
+            Fact::StepIntended { step, .. } => {
+                if let Some(open) = self.open.get_mut(&(run, *step)) {
+                    open.since = event.header.at;
+                }
+            }
+            Fact::StepDenied { step, .. } => drop(self.open.remove(&(run, *step))),
+            Fact::StepCompleted { step, spent, .. } => {
+                if let Some(open) = self.open.remove(&(run, *step)) {
+                    self.charge(run, &open, *spent, usage(&open, event.payload.as_ref()));
+                }
+            }
+            Fact::ModelCallLost { step, spent, .. } => {
+                if let Some(open) = self.open.remove(&(run, *step)) {
+                    self.charge(run, &open, *spent, None);
+                    // It is asked again under the same number.
+                    self.open.insert((run, *step), open);
+                }
+            }
+            Fact::Ended { .. } => self.open.retain(|(of, _), _| *of != run),
+            _ => {}
+        }
+    }
+
+    fn charge(&mut self, run: RunId, open: &Open, spent: Amount, usage: Option<Usage>) {
+        // What is free is no news: most tools are.
+        if !open.is_model && spent.nanodollars == 0 && spent.unpriced == 0 {
+            return;
+        }
+        let charter = self.charters.get(&run);
+        let goal = || charter.and_then(|charter| charter.goal.clone());
+        let (key, title) = match self.by {
+            By::Run => (run.to_string(), goal()),
+            By::Mission => (charter.map(|charter| charter.mission.clone()).unwrap_or_default(), goal()),
+            By::Day => (date(open.since.day()), None),
+            By::Model => (open.tool.clone(), None),
+        };
+        let place = *self.places.entry(key.clone()).or_insert_with(|| {
+            self.rows.push(Cost { key, title, ..Cost::default() });
+            self.rows.len() - 1
+        });
+        for row in self.rows.get_mut(place).into_iter().chain([&mut self.total]) {
+            add(row, spent, usage);
+        }
+    }
+
+    fn close(self) -> Costs {
+        let (mut rows, mut total) = (self.rows, self.total);
+        rows.iter_mut().chain([&mut total]).for_each(settle);
+        rows.reverse();
+        Costs { by: self.by, rows, total }
+    }
+}
+
+/// The tokens of an answer, told apart: what was read from the vendor's cache costs less.
+fn usage(open: &Open, payload: Option<&Payload>) -> Option<Usage> {
+    let payload = payload.filter(|_| open.is_model)?;
+    let response: Response = serde_json::from_slice(&payload.0).ok()?;
+    Some(response.usage.plus(response.lost))
+}
+
+fn add(row: &mut Cost, spent: Amount, usage: Option<Usage>) {
+    row.calls = row.calls.saturating_add(1);
+    row.tokens = row.tokens.saturating_add(spent.tokens);
+    row.unpriced = row.unpriced.saturating_add(spent.unpriced);
+    row.nanodollars = Some(row.nanodollars.unwrap_or(0).saturating_add(spent.nanodollars));
+    let Some(usage) = usage else { return };
+    let told = row.told.get_or_insert_with(Tokens::default);
+    told.input = told.input.saturating_add(usage.input);
+    told.output = told.output.saturating_add(usage.output);
+    told.cache_read = told.cache_read.saturating_add(usage.cache_read);
+    told.cache_write = told.cache_write.saturating_add(usage.cache_write);
+}
+
+/// Money of which nothing is known is unknown, and not zero.
+fn settle(row: &mut Cost) {
+    row.nanodollars = match row.nanodollars.unwrap_or(0) {
+        0 if row.unpriced > 0 => None,
+        known => Some(known),
+    };
+}
+
+/// The civil date of a day counted from 1970-01-01, by Howard Hinnant's `civil_from_days`.
+fn date(days: u64) -> String {
+    let shifted = days.saturating_add(719_468);
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
