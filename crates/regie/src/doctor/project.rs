@@ -118,7 +118,7 @@ fn needed(used: &Toolchain, reach: &Reach) -> Check {
         return Check::new(&id, Status::Ok, format!("{} · {}", place(reach), used.evidence));
     };
     Check::new(&id, Status::Warn, format!("{why} · {} needs it", used.evidence)).mend(format!(
-        "install {} for all users, below /usr; on Debian: sudo apt install {}",
+        "install {} below /usr, or with a toolchain manager that docs/security.md names; on Debian: sudo apt install {}",
         used.program,
         package(used.program)
     ))

@@ -1,12 +1,16 @@
-//! Which programs a step in the jail finds. It sees the system's directories and nothing of a home.
+//! Which programs a step in the jail finds. It sees the system's directories and the toolchains of the
+//! owner's home, and nothing else of that home.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use sandbox::Access;
+use runner::toolchains::{self, Cache, Toolchains};
+use sandbox::{Access, Mount};
 
-/// Where a step looks for programs.
-const JAIL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where a step looks for programs when there is no home.
+const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Stands for a project's caches, which hold no programs.
+const NO_CACHE: &str = "/nonexistent";
 
 /// Where a program is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +25,16 @@ pub(crate) enum Reach {
 
 /// Looks for a program, as a step does and as the owner's shell does.
 pub(crate) fn of(program: &str) -> Reach {
-    let mounts = sandbox::default_system_mounts();
-    let roots: Vec<&Path> = mounts
-        .iter()
-        .filter(|mount| mount.access == Access::Read)
-        .map(|mount| mount.source.as_path())
-        .collect();
-    look(program, &roots, OsStr::new(JAIL_PATH), std::env::var_os("PATH").as_deref())
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    let own = home.map_or_else(Toolchains::default, |home| {
+        toolchains::find(Path::new(&home), &Cache::new(NO_CACHE), &toolchains::Machine)
+    });
+    let path = own.env.iter().find(|(name, _)| name == "PATH").map_or(SYSTEM_PATH, |(_, path)| path.as_str());
+    let system = sandbox::default_system_mounts();
+    let is_read = |mount: &&Mount| mount.access == Access::Read;
+    let roots: Vec<&Path> =
+        system.iter().chain(&own.mounts).filter(is_read).map(|mount| mount.source.as_path()).collect();
+    look(program, &roots, OsStr::new(path), std::env::var_os("PATH").as_deref())
 }
 
 fn look(program: &str, roots: &[&Path], jail_path: &OsStr, path: Option<&OsStr>) -> Reach {
