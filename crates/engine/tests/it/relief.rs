@@ -1,7 +1,7 @@
 //! A conversation that grows: results are cleared in batches, then all of it is compacted, and a mission
 //! that cannot be made to fit ends with a word on it.
 
-use domain::run::End;
+use domain::run::{Command, End};
 use domain::{Digest, Fact, Outcome, StepKind};
 use engine::config::Clearing;
 use engine::{Config, ModelFailure};
@@ -168,6 +168,21 @@ fn a_full_conversation_goes_on_from_a_summary() {
     Their contents are no longer in front of you: read again what you go on with.
     ");
     turn(&mut world, 2, 10);
+    is_repeatable(&world);
+}
+
+#[test]
+fn what_the_owner_said_outlives_a_compaction_word_by_word() {
+    let mut world = World::with(mission(&[]), small(4_000));
+    world.model(&uncounted(calls(vec![shell("t0", "ls")])));
+    let step = world.one("shell");
+    world
+        .tell_bytes(Command::Say { by: "human:owner".into(), now: false }, b"never touch `legacy/`".to_vec());
+    world.done(&step, Outcome::Succeeded, &output(&"x".repeat(3_000), 0));
+    turn(&mut world, 1, 5_000);
+    compact(&mut world, &summary("all of it"));
+    let words = "The owner says, while you are working:\n\nnever touch `legacy/`";
+    assert_eq!(texts(&world.messages()).iter().filter(|text| *text == words).count(), 1);
     is_repeatable(&world);
 }
 
