@@ -30,8 +30,11 @@ pub struct Amount {
 }
 
 impl Amount {
+    /// Nothing.
+    pub const ZERO: Self = Self { tokens: 0, nanodollars: 0, calls: 0, unpriced: 0, turns: 0 };
+
     /// One call that costs nothing.
-    pub const CALL: Self = Self { tokens: 0, nanodollars: 0, calls: 1, unpriced: 0, turns: 0 };
+    pub const CALL: Self = Self { calls: 1, ..Self::ZERO };
 
     /// The sum, saturating.
     pub const fn plus(self, other: Self) -> Self {
@@ -142,7 +145,7 @@ pub struct Budget {
 impl Budget {
     /// Nothing reserved, nothing spent.
     pub const fn new(caps: Caps) -> Self {
-        Self { caps, reserved: ZERO, spent: ZERO }
+        Self { caps, reserved: Amount::ZERO, spent: Amount::ZERO }
     }
 
     /// Whether `more` fits on top of what is reserved and spent; `elapsed` is the run's active time.
@@ -173,8 +176,6 @@ impl Budget {
         self.spent = self.spent.plus(spent);
     }
 }
-
-const ZERO: Amount = Amount { tokens: 0, nanodollars: 0, calls: 0, unpriced: 0, turns: 0 };
 
 #[cfg(test)]
 mod tests {

@@ -328,7 +328,7 @@ impl OpenStep {
     pub const fn reserved(&self) -> Amount {
         match self.phase {
             Phase::Intended { reserved, .. } | Phase::Uncertain { reserved } => reserved,
-            _ => Amount { tokens: 0, nanodollars: 0, calls: 0, unpriced: 0, turns: 0 },
+            _ => Amount::ZERO,
         }
     }
 
