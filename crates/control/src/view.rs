@@ -1,9 +1,9 @@
 //! From what is on record to what is shown.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use domain::causes::in_full;
 use domain::{Payload, Recorded, RunId};
 use engine::timeline::{Item, Kind, Timeline};
 use kernel::port::Journal;
@@ -18,13 +18,7 @@ const PAGE: usize = 4096;
 
 /// An error and all its causes, in one line.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        // Writing to a string cannot fail.
-        let _ = write!(text, ": {inner}");
-        cause = inner.source();
-    }
+    let text = in_full(error);
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 

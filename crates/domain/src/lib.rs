@@ -5,6 +5,7 @@
 //! | [`id`] | typed identifiers, shown with a prefix (`run_…`, `gate_…`) |
 //! | [`time`] | instants and spans as plain numbers; the clock itself is a port of the kernel |
 //! | [`digest`] | SHA-256 digests |
+//! | [`causes`] | an error and what led to it, in one text |
 //! | [`effect`] | effect class, risk class, source (trust level) of a content |
 //! | [`budget`] | amounts, caps, reservations |
 //! | [`lease`] | a run's authority, and decisions made under it |
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod budget;
+pub mod causes;
 pub mod digest;
 pub mod effect;
 pub mod event;

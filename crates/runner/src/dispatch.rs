@@ -37,13 +37,7 @@ fn run(config: Option<OsString>) -> ExitCode {
     match serve(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let mut text = error.to_string();
-            let mut cause = std::error::Error::source(&error);
-            while let Some(error) = cause {
-                text.push_str(&format!(": {error}"));
-                cause = error.source();
-            }
-            eprintln!("{text}");
+            eprintln!("{}", domain::causes::in_full(&error));
             ExitCode::FAILURE
         }
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use domain::budget::Exhausted;
+use domain::causes::in_full;
 use domain::{Decision, Millis, StepKind, Verdict};
 use kernel::port::{Action, Authority, Journal, Records};
 
@@ -104,15 +105,4 @@ impl<H: History + ?Sized> Authority for Door<H> {
     fn patience(&self, _: &Action<'_>) -> u64 {
         PATIENCE
     }
-}
-
-/// An error with its causes, for the one line that goes on record.
-fn in_full(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }

@@ -1,5 +1,6 @@
 //! `regie model-script`: a scripted model on loopback, for trying things out without a vendor.
 
+use domain::causes::in_full;
 use std::fs;
 use std::path::Path;
 
@@ -15,7 +16,7 @@ pub(super) fn run(args: &args::ModelScript) -> Result<Exit, Failure> {
             .hint("name a TOML file with a scenario")
     })?;
     let scenarios = script::parse(&text)
-        .map_err(|error| Failure::new(format!("{}: {}", args.file.display(), causes(&error))))?;
+        .map_err(|error| Failure::new(format!("{}: {}", args.file.display(), in_full(&error))))?;
     let options =
         Options { port: args.port, ledger: args.ledger.clone(), record: args.record.clone(), key: None };
     let mut ready = Ok(());
@@ -23,7 +24,7 @@ pub(super) fn run(args: &args::ModelScript) -> Result<Exit, Failure> {
         ready = announce(server.base_url(), args.port_file.as_deref());
     });
     ready?;
-    served.map_err(|error| Failure::new(causes(&error)))?;
+    served.map_err(|error| Failure::new(in_full(&error)))?;
     Ok(Exit::Done)
 }
 
@@ -41,15 +42,4 @@ fn announce(base_url: &str, port_file: Option<&Path>) -> Result<(), Failure> {
         "a scripted model, nothing is spent: export ANTHROPIC_BASE_URL={base_url} ANTHROPIC_API_KEY=scripted"
     ))?;
     Ok(())
-}
-
-/// An error and what led to it.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    text
 }

@@ -374,11 +374,5 @@ fn worded(work: &Work) -> Option<wire::Work> {
 }
 
 fn unavailable(error: &Error) -> Refused {
-    let mut hint = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        hint.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    Refused { code: "runner.unavailable".into(), hint }
+    Refused { code: "runner.unavailable".into(), hint: domain::causes::in_full(error) }
 }
