@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use domain::{Amount, Fact, Mission, Payload, Recorded, RunId, StepKind, StepNo, Timestamp};
+use engine::words;
 use models::{Response, Usage};
 
 use crate::Control;
@@ -115,7 +116,7 @@ impl Ledger {
         let (key, title) = match self.by {
             By::Run => (run.to_string(), goal()),
             By::Mission => (charter.map(|charter| charter.mission.clone()).unwrap_or_default(), goal()),
-            By::Day => (date(open.since.day()), None),
+            By::Day => (words::date(open.since.day()), None),
             By::Model => (open.tool.clone(), None),
         };
         let place = *self.places.entry(key.clone()).or_insert_with(|| {
@@ -161,17 +162,4 @@ fn settle(row: &mut Cost) {
         0 if row.unpriced > 0 => None,
         known => Some(known),
     };
-}
-
-/// The civil date of a day counted from 1970-01-01, by Howard Hinnant's `civil_from_days`.
-fn date(days: u64) -> String {
-    let shifted = days.saturating_add(719_468);
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
 }

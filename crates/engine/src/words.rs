@@ -64,6 +64,20 @@ pub fn seconds(millis: Millis) -> String {
     }
 }
 
+/// The civil date of a day counted from 1970-01-01, as `2026-03-01`; by Howard Hinnant's
+/// `civil_from_days`.
+pub fn date(days: u64) -> String {
+    let shifted = days.saturating_add(719_468);
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
 /// Why a step did not happen, in words for the model and the owner.
 pub fn denial(reason: &Denial) -> String {
     match reason {

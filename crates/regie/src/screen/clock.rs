@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use engine::words::date;
+
 /// Milliseconds since the Unix epoch.
 #[expect(clippy::disallowed_methods, reason = "the edge of the program; only shown, never recorded")]
 pub(crate) fn now() -> u64 {
@@ -17,22 +19,7 @@ pub(crate) fn time_of_day(millis: u64) -> String {
 
 /// The moment in UTC, as `2026-03-01 14:03:21`.
 pub(crate) fn moment(millis: u64) -> String {
-    let (year, month, day) = date(millis / 86_400_000);
-    format!("{year:04}-{month:02}-{day:02} {}", time_of_day(millis))
-}
-
-/// The civil date of a day counted from 1970-01-01, by Howard Hinnant's `civil_from_days`.
-fn date(days: u64) -> (u64, u64, u64) {
-    let shifted = days.saturating_add(719_468);
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    (year, month, day)
+    format!("{} {}", date(millis / 86_400_000), time_of_day(millis))
 }
 
 #[cfg(test)]
