@@ -1,7 +1,8 @@
 //! What waits for the owner, and the answers.
 
+use domain::fact::StepPlanned;
 use domain::gate::{Answer, Question};
-use domain::{Digest, Fact, GateId, Recorded};
+use domain::{Digest, Fact, GateId, Payload, Recorded, StepNo};
 use engine::host::MergeRequest;
 use kernel::machine::Order;
 use kernel::port::{GateRow, Journal};
@@ -11,6 +12,9 @@ use crate::error::{Error, Kind};
 use crate::missions::OWNER;
 use crate::runs::Charter;
 use crate::{Control, view};
+
+/// Events looked at in one go.
+const PAGE: u64 = 256;
 
 impl Control {
     /// Gates, oldest first.
@@ -82,6 +86,30 @@ fn event(journal: &dyn Journal, row: &GateRow, seq: u64) -> Result<Option<Record
     Ok(journal.history(row.run, seq.saturating_sub(1), 1)?.into_iter().next())
 }
 
+/// The step that a gate asks about, with its request. It was planned shortly before the gate was opened:
+/// the search goes backwards from there, so that a long run's gates cost no more than a short one's.
+fn planned_before(
+    journal: &dyn Journal,
+    row: &GateRow,
+    subject: StepNo,
+) -> Result<Option<(StepPlanned, Option<Payload>)>, Error> {
+    let mut until = row.opened_seq;
+    while until > 0 {
+        let from = until.saturating_sub(PAGE);
+        let limit = usize::try_from(until - from).unwrap_or(usize::MAX);
+        for event in journal.history(row.run, from, limit)?.into_iter().rev() {
+            match event.header.fact {
+                Fact::StepPlanned(planned) if planned.step == subject => {
+                    return Ok(Some((planned, event.payload)));
+                }
+                _ => {}
+            }
+        }
+        until = from;
+    }
+    Ok(None)
+}
+
 /// A gate as it is shown: the exact action, why it is asked, and what it would change.
 fn gate_view(journal: &dyn Journal, row: &GateRow) -> Result<api::Gate, Error> {
     let damaged = || Error::new(Kind::Internal, "gate.damaged", format!("gate {} cannot be read", row.gate));
@@ -90,12 +118,8 @@ fn gate_view(journal: &dyn Journal, row: &GateRow) -> Result<api::Gate, Error> {
     let Fact::GateOpened { subject, question, action, decision, .. } = opened.header.fact else {
         return Err(damaged());
     };
-    let history = journal.history(row.run, 0, usize::MAX)?;
-    let planned = history.iter().find_map(|event| match &event.header.fact {
-        Fact::StepPlanned(planned) if planned.step == subject => Some((planned, event.payload.as_ref())),
-        _ => None,
-    });
-    let (planned, payload) = planned.ok_or_else(damaged)?;
+    let (planned, payload) = planned_before(journal, row, subject)?.ok_or_else(damaged)?;
+    let payload = payload.as_ref();
     let (answer, by) = match row.answered_seq {
         Some(seq) => match event(journal, row, seq)?.map(|event| event.header.fact) {
             Some(Fact::GateAnswered { answer, by, .. }) => (Some(view::name(answer)), Some(by)),
