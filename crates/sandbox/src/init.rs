@@ -11,7 +11,7 @@ use rustix::{
 };
 
 use crate::{
-    Failure, Part, confine, filter,
+    Failure, Network, Part, confine, filter,
     sys::{self, Fork},
     tree::{self, PidBound},
     wire::Request,
@@ -62,7 +62,9 @@ fn start(
     die_with_launcher(alive)?;
     let fail = |doing: &'static str| Part::Namespaces.failed::<Errno>(doing);
     rustix::system::sethostname(b"regie").map_err(fail("naming the jail"))?;
-    raise_loopback()?;
+    if request.plan.network == Network::None {
+        raise_loopback()?;
+    }
     tree::enter(&request.plan, pids)?;
     let filters = filter::programs()?;
     // Before the fork, so that nothing can fail here once the program may run; and the program

@@ -11,6 +11,8 @@ use std::{
 
 use rustix::process::Pid;
 
+use crate::Network;
+
 /// `MOUNT_ATTR_RDONLY`.
 pub(crate) const MOUNT_READ_ONLY: u64 = 0x1;
 /// `MOUNT_ATTR_NOSUID`.
@@ -49,16 +51,15 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Enters new user, mount, process, network, IPC, host name and cgroup namespaces.
-pub(crate) fn enter_namespaces() -> io::Result<()> {
+/// Enters new user, mount, process, IPC, host name and cgroup namespaces, and a new network namespace
+/// unless the plan leaves the machine's.
+pub(crate) fn enter_namespaces(network: Network) -> io::Result<()> {
     use rustix::thread::UnshareFlags as Flags;
-    let all = Flags::NEWUSER
-        | Flags::NEWNS
-        | Flags::NEWPID
-        | Flags::NEWNET
-        | Flags::NEWIPC
-        | Flags::NEWUTS
-        | Flags::NEWCGROUP;
+    let mut all =
+        Flags::NEWUSER | Flags::NEWNS | Flags::NEWPID | Flags::NEWIPC | Flags::NEWUTS | Flags::NEWCGROUP;
+    if network == Network::None {
+        all |= Flags::NEWNET;
+    }
     // SAFETY: the file descriptor table is not unshared (no CLONE_FILES), which is the only
     // thing that could invalidate descriptors held elsewhere.
     unsafe { rustix::thread::unshare_unsafe(all) }.map_err(Into::into)
