@@ -48,9 +48,30 @@ pub struct StartMission {
     /// Start from the working tree with its uncommitted changes, and not from HEAD.
     #[serde(default)]
     pub dirty: bool,
+    /// The command that sets a fresh checkout of the project up. It is asked for at a gate before it runs.
+    #[serde(default)]
+    pub setup: Option<Setup>,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,
+}
+
+/// A project's setup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The shell line.
+    pub command: String,
+    /// Where it comes from, as `regie.toml:3`.
+    pub from: String,
+}
+
+/// The environment that a project's setup makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The hash of all that it depends on.
+    pub hash: String,
+    /// Whether it was kept from an earlier run; the setup is asked for at a gate otherwise.
+    pub kept: bool,
 }
 
 /// Bounds that an owner asks for.
@@ -106,6 +127,9 @@ pub struct Started {
     /// What the owner should know: uncommitted changes that are left out, a missing jail, an unknown
     /// price.
     pub warnings: Vec<String>,
+    /// The environment, when the project has a setup.
+    #[serde(default)]
+    pub environment: Option<Environment>,
     /// The position before the run's first event: a stream from here shows all of it.
     pub position: u64,
 }

@@ -8,6 +8,7 @@
 //! | [`runs`] | looking at runs; stop, cancel, resume |
 //! | [`say`] | what the owner says to a run on its way |
 //! | [`costs`], [`search`] | what was spent; words in all missions |
+//! | `environments` | what setups made, kept for later runs |
 //! | [`gates`] | what waits for the owner, and the answers |
 //! | [`undo`] | taking a merge back |
 //! | [`audit`] | verification of the chains |
@@ -25,6 +26,7 @@ pub mod costs;
 pub mod drivers;
 pub mod error;
 pub mod executor;
+mod environments;
 pub mod gates;
 pub mod layout;
 pub mod missions;

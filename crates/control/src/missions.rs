@@ -9,7 +9,7 @@ use domain::event::{self, Event, Head};
 use domain::fact::RunStarted;
 use domain::mission::Criterion;
 use domain::{
-    Digest, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source, Timestamp,
+    Digest, Environment, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source, Timestamp,
 };
 use kernel::port::{Append, Expect, RecordError};
 use models::catalogue;
@@ -17,10 +17,10 @@ use sandbox::Status as JailStatus;
 use serde::{Deserialize, Serialize};
 use store::{Owner, Tree, Treeish as _};
 
-use crate::api::{CapsWanted, StartMission, Started};
+use crate::api::{self, CapsWanted, StartMission, Started};
 use crate::error::{Error, Kind};
 use crate::start::{self, From};
-use crate::{Control, view};
+use crate::{Control, environments, view};
 
 /// The role of the built-in coding agent.
 const ROLE: &str = "coder";
@@ -50,6 +50,7 @@ struct Prepared {
     tools: Digest,
     uncommitted: Vec<String>,
     withheld: Vec<String>,
+    environment: Option<Environment>,
     warnings: Vec<String>,
 }
 
@@ -82,7 +83,7 @@ impl Control {
             (RunId::new(now.0, self.random()), MissionId::new(now.0, self.random()), self.lease_id(now));
         let branch = format!("{ROLE}/{run}");
         let tree = if request.dirty { From::WorkingTree } else { From::Head };
-        let prepared = self.prepare(&request.project, tree, run, &branch).await?;
+        let prepared = self.prepare(&request.project, tree, run, &branch, request.setup).await?;
         warnings.extend(prepared.warnings);
 
         let mission = Mission {
@@ -105,6 +106,7 @@ impl Control {
             allow_unjailed: request.allow_unjailed,
             uncommitted: prepared.uncommitted,
             withheld: prepared.withheld,
+            environment: prepared.environment,
         };
         let position = self.ports.journal.position();
         let begun = self.begin(run, lease, &branch, &mission, now).await;
@@ -126,6 +128,9 @@ impl Control {
             base: mission.base,
             model,
             warnings,
+            environment: mission
+                .environment
+                .map(|found| api::Environment { hash: found.hash.to_string(), kept: found.kept }),
             position,
         })
     }
@@ -146,7 +151,7 @@ impl Control {
             principal: principal.clone(),
             on_behalf_of: OWNER.into(),
             purpose: mission.goal.clone(),
-            tools: self.lease_tools(),
+            tools: self.lease_tools(mission),
             expires_at: now.plus(LEASE_TIME),
             epoch: 0,
             revoked: false,
@@ -185,7 +190,14 @@ impl Control {
     }
 
     /// All that a run needs and that can be made before it exists.
-    async fn prepare(&self, project: &str, from: From, run: RunId, branch: &str) -> Result<Prepared, Error> {
+    async fn prepare(
+        &self,
+        project: &str,
+        from: From,
+        run: RunId,
+        branch: &str,
+        setup: Option<api::Setup>,
+    ) -> Result<Prepared, Error> {
         let (records, artifacts) =
             (std::sync::Arc::clone(&self.records), std::sync::Arc::clone(&self.artifacts));
         let (layout, path, branch) = (self.layout.clone(), PathBuf::from(project), branch.to_owned());
@@ -205,6 +217,10 @@ impl Control {
             let workspace = tree.workspace_create(&branch, &dir)?;
             let included = workspace.include(&owner)?;
             begin.warnings.extend(start::not_included(&included));
+            let environment = match setup.filter(|setup| !setup.command.trim().is_empty()) {
+                Some(setup) => Some(environments::prepare(&layout, project, &workspace, &setup)?),
+                None => None,
+            };
             let instructions = instructions(workspace.dir());
             let system = engine::prompt::system(instructions.as_deref());
             Ok(Prepared {
@@ -213,6 +229,7 @@ impl Control {
                 base: begin.base.hex().to_owned(),
                 uncommitted: begin.uncommitted,
                 withheld: start::withheld(&included),
+                environment,
                 warnings: begin.warnings,
                 workspace: dir,
                 owner,
@@ -238,10 +255,12 @@ impl Control {
         .hint("`regie doctor` says how to mend it; --allow-unjailed runs without a jail, with a warning"))
     }
 
-    fn lease_tools(&self) -> Vec<String> {
-        let own = [engine::host::MERGE, engine::host::DELIVER];
+    fn lease_tools(&self, mission: &Mission) -> Vec<String> {
+        let setup = mission.environment.as_ref().filter(|environment| !environment.kept);
+        let own = [engine::host::MERGE, engine::host::DELIVER].into_iter();
+        let own = own.chain(setup.map(|_| engine::host::SETUP));
         let tools = self.toolbox.iter().map(|tool| tool.spec.name.clone());
-        tools.chain(own.into_iter().map(str::to_owned)).collect()
+        tools.chain(own.map(str::to_owned)).collect()
     }
 
     fn lease_id(&self, now: Timestamp) -> LeaseId {
@@ -313,12 +332,9 @@ fn caps(wanted: &CapsWanted) -> Result<Caps, Error> {
 /// own, is left to the branches' time to live.
 fn take_away(workspace: &Path) {
     let dir = workspace.parent().unwrap_or(workspace);
-    match std::fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let dir = dir.display();
-            tracing::warn!(%dir, %error, "a workspace of a run that did not begin is left behind");
-        }
-        _ => {}
+    if let Err(error) = store::remove_all(dir) {
+        let dir = dir.display();
+        tracing::warn!(%dir, %error, "a workspace of a run that did not begin is left behind");
     }
 }
 

@@ -18,6 +18,19 @@ pub enum Criterion {
     },
 }
 
+/// What a project's setup makes of a fresh checkout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The hash of all that it depends on.
+    pub hash: Digest,
+    /// The command that sets it up.
+    pub setup: String,
+    /// Where the command comes from, as `regie.toml:3`.
+    pub from: String,
+    /// Whether it was kept from an earlier run and is in the workspace already.
+    pub kept: bool,
+}
+
 /// What a run was started for: the payload of its first event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mission {
@@ -55,4 +68,7 @@ pub struct Mission {
     /// Files of the owner's environment in the workspace that commands may read and file tools refuse.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<String>,
+    /// The environment that the project's setup makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
 }

@@ -60,7 +60,29 @@ pub(crate) fn goal(mission: &Mission) -> String {
             criteria.join("\n")
         ),
     };
-    format!("{}\n\n{done}", mission.goal.trim())
+    let ready = match &mission.environment {
+        Some(environment) if environment.kept => format!("\n\n{}", setup(&environment.setup, None, "")),
+        _ => String::new(),
+    };
+    format!("{}\n\n{done}{ready}", mission.goal.trim())
+}
+
+/// What the model is told of the project's setup; `how` it went wrong, if it did.
+pub(crate) fn setup(command: &str, how: Option<&str>, output: &str) -> String {
+    let Some(how) = how else {
+        return format!(
+            "The project was set up by `{command}`: what it made is in the workspace. It is not part of your \
+             work, and is not committed."
+        );
+    };
+    let output = match tail(output.trim(), 3_000) {
+        "" => String::new(),
+        output => format!("\n```\n{output}\n```"),
+    };
+    format!(
+        "The project's setup, `{command}`, {how}.{output}\nWhat it installs may be missing. You have no \
+         network and cannot make up for it: do what can be done without, and say plainly what cannot."
+    )
 }
 
 pub(crate) const CONTINUE: &str =

@@ -33,6 +33,10 @@ pub struct Config {
     pub posture: sandbox::Posture,
     /// What steps see beside the system and the workspace, such as a repository's objects.
     pub mounts: Vec<sandbox::Mount>,
+    /// What a setup sees in place of the mounts with the same targets: it may fill what other steps only
+    /// read.
+    #[serde(default)]
+    pub setup_mounts: Vec<sandbox::Mount>,
     /// Added to the clean environment of each step; never a secret.
     pub env: Vec<(String, String)>,
     /// Files of the workspace, relative to it, that commands may read and file tools refuse: they hold
@@ -60,6 +64,7 @@ impl Config {
             program: program.into(),
             posture: sandbox::Posture::Deny,
             mounts: Vec::new(),
+            setup_mounts: Vec::new(),
             env: Vec::new(),
             withheld: Vec::new(),
             limits: sandbox::Limits::default(),

@@ -59,7 +59,8 @@ impl Job<'_> {
     pub(crate) fn run(&self) -> Result<Spooled, Failure> {
         let done = match Call::parse(self.work) {
             Err(text) => bad_input(text),
-            Ok(Call::Shell(shell)) => self.shell(&shell)?,
+            Ok(Call::Shell(shell)) => self.command(Program::Shell(&shell.command), shell.timeout_seconds)?,
+            Ok(Call::Setup(shell)) => self.setup(&shell)?,
             Ok(Call::File(input)) => self.file(input)?,
         };
         let Work { run, step, attempt, key, fence, .. } = *self.work;
@@ -71,8 +72,16 @@ impl Job<'_> {
         Ok(spooled)
     }
 
-    fn shell(&self, shell: &Shell) -> Result<Done, Failure> {
-        let asked = shell.timeout_seconds.map_or(Duration::MAX, Duration::from_secs);
+    /// A setup that cannot be started is one that failed: the run goes on without it.
+    fn setup(&self, shell: &Shell) -> Result<Done, Failure> {
+        match self.command(Program::Setup(&shell.command), None) {
+            Err(Failure::Refused(refused)) => Ok(bad_input(format!("the setup could not start: {}", refused.hint))),
+            other => other,
+        }
+    }
+
+    fn command(&self, program: Program<'_>, seconds: Option<u64>) -> Result<Done, Failure> {
+        let asked = seconds.map_or(Duration::MAX, Duration::from_secs);
         let timeout = asked.min(Duration::from_millis(self.work.timeout));
         let mut sink = Live {
             transcript: Transcript::new(SHOWN, self.spool.output_path(self.work.step)),
@@ -80,7 +89,7 @@ impl Job<'_> {
             sent: None,
             progress: self.progress,
         };
-        let jailed = self.start(Program::Shell(&shell.command), Stdin::Null)?;
+        let jailed = self.start(program, Stdin::Null)?;
         let (status, whole) = (jailed.status.clone(), self.whole(jailed.ground));
         let observed = self.follow(jailed, None, timeout, &mut sink)?;
         let (text, truncated_bytes, has_artifact) = sink.transcript.finish(Some(&whole));

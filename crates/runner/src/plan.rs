@@ -8,7 +8,7 @@ use sandbox::{Access, Mount, Network, Plan, Posture};
 
 use crate::config::{Config, TOOL_ARG};
 use crate::spool;
-use crate::toolchains::CACHE;
+use crate::toolchains::{CACHE, GO_MODULES};
 
 /// Where steps see the workspace.
 const WORKSPACE: &str = "/workspace";
@@ -33,6 +33,8 @@ pub(crate) enum Program<'a> {
     Tool,
     /// A shell command.
     Shell(&'a str),
+    /// A shell command with the machine's network.
+    Setup(&'a str),
 }
 
 /// Where a step finds the workspace.
@@ -66,6 +68,10 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
             _ => mount,
         }));
     }
+    if matches!(program, Program::Setup(_)) {
+        mounts.retain(|mount| config.setup_mounts.iter().all(|own| own.target != mount.target));
+        mounts.extend(config.setup_mounts.iter().cloned());
+    }
     mounts.push(Mount { source: config.program.clone(), target: binary.clone(), access: Access::Read });
     mounts.push(Mount {
         source: spool::outputs_dir(&config.spool),
@@ -82,16 +88,32 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
         cwd: root,
         argv: match program {
             Program::Tool => vec![binary.into(), TOOL_ARG.into()],
-            Program::Shell(command) => vec![shell(), "-c".into(), command.into()],
+            Program::Shell(command) | Program::Setup(command) => vec![shell(), "-c".into(), command.into()],
         },
-        env: env(config, ground),
+        env: match program {
+            Program::Setup(_) => online(env(config, ground), ground),
+            Program::Tool | Program::Shell(_) => env(config, ground),
+        },
         limits: config.limits,
-        network: Network::None,
+        network: match program {
+            Program::Setup(_) => Network::Host,
+            Program::Tool | Program::Shell(_) => Network::None,
+        },
         posture: match ground {
             Ground::Jail => Posture::Deny,
             Ground::Bare => Posture::Ask,
         },
     }
+}
+
+/// An environment without what says that there is no network, and with a place for what is fetched.
+fn online(mut env: Vec<(String, String)>, ground: Ground) -> Vec<(String, String)> {
+    let offline = ["CARGO_NET_OFFLINE", "GOPROXY", "UV_OFFLINE", "npm_config_prefer_offline", "GOMODCACHE"];
+    env.retain(|(name, _)| !offline.contains(&name.as_str()));
+    if ground == Ground::Jail {
+        env.push(("GOMODCACHE".into(), format!("{CACHE}/files/{GO_MODULES}")));
+    }
+    env
 }
 
 /// The shell that models write for, else the one that is always there.

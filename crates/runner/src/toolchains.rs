@@ -51,6 +51,8 @@ pub struct Toolchains {
     pub mounts: Vec<Mount>,
     /// For [`crate::Config::env`].
     pub env: Vec<(String, String)>,
+    /// For [`crate::Config::setup_mounts`].
+    pub setup_mounts: Vec<Mount>,
 }
 
 /// One kind of toolchain.
@@ -141,12 +143,17 @@ const KINDS: &[Kind] = &[
 
 /// Where the system's programs are, which every jail shows.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store"];
+/// What of Cargo's home is fetched, and what of that is there once something was.
+const REGISTRY: [&str; 3] = ["registry/index", "registry/cache", "git/db"];
+const FETCHED: &str = "registry/index";
+/// Where a setup fetches Go's modules to.
+pub(crate) const GO_MODULES: &str = "go-mod";
 /// The end of every path.
 const LAST: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// Words whose presence makes a configuration one that may hold a secret.
 const SUSPICIOUS: &[&str] = &["token", "secret", "password", "passwd", "credential", "authorization"];
 /// Variables that choose among toolchains and are handed on as they are.
-const CHOICES: &[&str] = &["RUSTUP_TOOLCHAIN", "PYENV_VERSION", "GOFLAGS", "GOTOOLCHAIN"];
+pub(crate) const CHOICES: &[&str] = &["RUSTUP_TOOLCHAIN", "PYENV_VERSION", "GOFLAGS", "GOTOOLCHAIN"];
 
 impl Cache {
     /// The caches of one project below `root`, in the home of Regie.
@@ -159,7 +166,8 @@ impl Cache {
     /// # Errors
     /// When a directory cannot be made.
     pub fn prepare(&self) -> std::io::Result<()> {
-        for dir in [self.files(), self.sources()] {
+        let registry = REGISTRY.map(|part| self.registry().join(part));
+        for dir in [self.files(), self.sources()].iter().chain(&registry) {
             std::fs::create_dir_all(dir)?;
         }
         std::fs::write(self.blank(), "")
@@ -176,6 +184,11 @@ impl Cache {
         self.root.join("cargo-sources")
     }
 
+    /// What a setup has fetched for Cargo.
+    fn registry(&self) -> PathBuf {
+        self.root.join("cargo-registry")
+    }
+
     /// An empty file, shown in the place of one that may hold a secret.
     fn blank(&self) -> PathBuf {
         self.root.join("blank")
@@ -185,7 +198,7 @@ impl Cache {
 /// What of the toolchains below `home`, and elsewhere as the environment says, steps see.
 pub fn find(home: &Path, cache: &Cache, places: &dyn Places) -> Toolchains {
     let mut found =
-        Finding { home, cache, places, mounts: Vec::new(), env: Vec::new(), programs: Vec::new() };
+        Finding { home, cache, places, mounts: Vec::new(), env: Vec::new(), setup_mounts: Vec::new(), programs: Vec::new() };
     found.cargo();
     for kind in KINDS {
         found.kind(kind);
@@ -199,7 +212,7 @@ pub fn find(home: &Path, cache: &Cache, places: &dyn Places) -> Toolchains {
             found.set(name, value);
         }
     }
-    Toolchains { mounts: found.mounts, env: found.env }
+    Toolchains { mounts: found.mounts, env: found.env, setup_mounts: found.setup_mounts }
 }
 
 /// The search under way.
@@ -209,6 +222,7 @@ struct Finding<'a> {
     places: &'a dyn Places,
     mounts: Vec<Mount>,
     env: Vec<(String, String)>,
+    setup_mounts: Vec<Mount>,
     programs: Vec<PathBuf>,
 }
 
@@ -305,8 +319,16 @@ impl Finding<'_> {
             self.programs.push(programs);
         }
         let home = Path::new(CACHE).join("cargo");
-        for part in ["registry/index", "registry/cache", "git/db"] {
-            self.show(&base.join(part), &home.join(part));
+        // What a setup has fetched takes the place of the owner's registry, which a setup must not fill.
+        let own = !self.places.names(&self.cache.registry().join(FETCHED)).is_empty();
+        for part in REGISTRY {
+            let (source, target) = (self.cache.registry().join(part), home.join(part));
+            if own {
+                self.mounts.push(Mount { source: source.clone(), target: target.clone(), access: Access::Read });
+            } else {
+                self.show(&base.join(part), &target);
+            }
+            self.setup_mounts.push(Mount { source, target, access: Access::Write });
         }
         let sources =
             Mount { source: self.cache.sources(), target: home.join("registry/src"), access: Access::Write };
@@ -350,6 +372,9 @@ impl Finding<'_> {
             ("GRADLE_USER_HOME", "gradle"),
         ] {
             self.set_path(name, &files.join(part));
+        }
+        if self.places.seen(&self.cache.files().join(GO_MODULES)) == Seen::Directory {
+            self.set_path("GOMODCACHE", &files.join(GO_MODULES));
         }
         // Python takes a compiled file for fresh when second and size of its source are the same: an
         // agent edits faster than that.

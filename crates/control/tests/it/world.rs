@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use control::api::{self, AnswerGate, StartMission, Started, Vendor};
 use control::drivers::NativeDrivers;
-use control::executor::{Dispatch, HostExecutor, ModelExecutor};
+use control::executor::{Dispatch, HostExecutor, ModelExecutor, SetupExecutor};
 use control::vendors::Vendors;
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Error, Layout, Parts};
@@ -212,6 +212,7 @@ impl World {
             approve_merge: false,
             allow_unjailed: false,
             dirty: false,
+            setup: None,
             vendor: self.vendor(),
         }
     }
@@ -314,6 +315,7 @@ impl Daemon {
                 Arc::clone(&clock) as _,
             ),
             jail: Arc::clone(&bare) as _,
+            setup: SetupExecutor::new(layout.clone(), Arc::clone(&journal), Arc::clone(&bare) as _),
             outside: Default::default(),
         };
         let compose = Arc::new(models::anthropic::compose);

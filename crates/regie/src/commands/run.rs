@@ -42,6 +42,10 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         approve_merge: args.yes,
         allow_unjailed: args.allow_unjailed,
         dirty: args.dirty,
+        setup: config.text(Key::Setup).map(|command| api::Setup {
+            command,
+            from: config.setting(Key::Setup).origin.to_string(),
+        }),
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;
@@ -82,8 +86,13 @@ fn header(wanted: &api::StartMission, started: &api::Started, config: &Config) -
     shown.push_str(&row("model", &text::line(&started.model)));
     shown.push_str(&row("budget", &format!("at most {}", bounds.join(" · "))));
     shown.push_str(&criteria(&wanted.done, config));
-    if let Some(setup) = config.text(Key::Setup) {
-        shown.push_str(&row("setup", &format!("{} {}", text::line(&setup), style::dim("(not run yet)"))));
+    if let (Some(setup), Some(environment)) = (&wanted.setup, &started.environment) {
+        let hash = text::short_hash(&environment.hash);
+        let how = match environment.kept {
+            true => format!("(environment {hash}, kept from an earlier run)"),
+            false => format!("(environment {hash} is new: you are asked first)"),
+        };
+        shown.push_str(&row("setup", &format!("{} {}", text::line(&setup.command), style::dim(&how))));
     }
     shown.push_str(&row("run", &text::line(&started.run)));
     shown.push('\n');

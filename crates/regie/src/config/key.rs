@@ -83,7 +83,8 @@ impl Key {
                  Only the owner sets it, here; a change counts from the next model call on."
             }
             Self::Setup => {
-                "The command that prepares a fresh checkout. Regie does not run it yet: it is shown only."
+                "The command that prepares a fresh checkout, as \"npm ci\". It has the network of this machine, so you\n\
+                 are asked before it runs; what it makes is kept, and later runs start with it."
             }
         }
     }

@@ -8,7 +8,7 @@ mod system;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use control::executor::{Dispatch, HostExecutor, ModelExecutor};
+use control::executor::{Dispatch, HostExecutor, ModelExecutor, SetupExecutor};
 use control::vendors::{Connect, Vendors};
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Layout, Parts, drivers::NativeDrivers};
@@ -103,6 +103,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
             Arc::clone(&clock) as _,
         ),
         jail: Arc::clone(&runner) as _,
+        setup: SetupExecutor::new(layout.clone(), Arc::clone(&journal), Arc::clone(&runner) as _),
         outside: outside.iter().map(|(tool, run)| (tool.spec.name.clone(), Arc::clone(run))).collect(),
     };
     let ports = Ports {
@@ -187,6 +188,7 @@ fn runner_config(
         let found = toolchains::find(std::path::Path::new(&home), &cache, &toolchains::Machine);
         config.mounts.extend(found.mounts);
         config.env.extend(found.env);
+        config.setup_mounts = found.setup_mounts;
     }
     Ok(config)
 }

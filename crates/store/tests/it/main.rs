@@ -5,6 +5,7 @@
 mod deliver;
 mod hostile;
 mod line;
+mod made;
 mod owner;
 mod restore;
 mod revert;
