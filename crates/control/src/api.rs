@@ -63,6 +63,9 @@ pub struct Setup {
     pub command: String,
     /// Where it comes from, as `regie.toml:3`.
     pub from: String,
+    /// Variables of the owner's environment that it is given, by name.
+    #[serde(default)]
+    pub sees: Vec<String>,
 }
 
 /// The environment that a project's setup makes.

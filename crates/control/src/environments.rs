@@ -32,7 +32,8 @@ pub(crate) fn prepare(
 ) -> Result<Environment, store::Error> {
     let hash = environment::hash(&setup.command, workspace.dir(), &toolchains(layout, project));
     let kept = bring(&place(layout, project, hash), workspace)?;
-    Ok(Environment { hash, setup: setup.command.clone(), from: setup.from.clone(), kept })
+    let api::Setup { command, from, sees } = setup.clone();
+    Ok(Environment { hash, setup: command, from, sees, kept })
 }
 
 /// Keeps what a setup made, and lets go of what was not used for longest. Says why it could not.

@@ -9,7 +9,8 @@ use domain::event::{self, Event, Head};
 use domain::fact::RunStarted;
 use domain::mission::Criterion;
 use domain::{
-    Digest, Environment, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source, Timestamp,
+    Digest, Environment, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source,
+    Timestamp,
 };
 use kernel::port::{Append, Expect, RecordError};
 use models::catalogue;

@@ -27,6 +27,9 @@ pub struct Environment {
     pub setup: String,
     /// Where the command comes from, as `regie.toml:3`.
     pub from: String,
+    /// Variables of the owner's environment that the setup is given, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sees: Vec<String>,
     /// Whether it was kept from an earlier run and is in the workspace already.
     pub kept: bool,
 }

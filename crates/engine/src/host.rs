@@ -32,6 +32,8 @@ pub struct SetupInput {
     pub command: String,
     /// Where it comes from, as `regie.toml:3`.
     pub from: String,
+    /// Variables of the owner's environment that it is given, by name.
+    pub sees: Vec<String>,
 }
 
 /// A commit's message.

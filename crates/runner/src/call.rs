@@ -102,6 +102,8 @@ struct Setup {
     command: String,
     #[serde(rename = "from")]
     _from: String,
+    #[serde(rename = "sees")]
+    _sees: Vec<String>,
 }
 
 /// The request of a tool call.

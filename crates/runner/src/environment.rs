@@ -189,7 +189,9 @@ mod tests {
         std::os::unix::fs::symlink("/etc/hostname", dir.path().join("package.json")).unwrap();
         std::os::unix::fs::symlink("/etc", dir.path().join("tools")).unwrap();
         assert_eq!(plain, hash("npm ci", dir.path(), &Toolchains::default()));
-        assert!(!names("sh tools/hostname ../x /etc/passwd", dir.path()).iter().any(|name| name.contains('/')));
+        assert!(
+            !names("sh tools/hostname ../x /etc/passwd", dir.path()).iter().any(|name| name.contains('/'))
+        );
     }
 
     #[test]

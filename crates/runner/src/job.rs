@@ -75,7 +75,9 @@ impl Job<'_> {
     /// A setup that cannot be started is one that failed: the run goes on without it.
     fn setup(&self, shell: &Shell) -> Result<Done, Failure> {
         match self.command(Program::Setup(&shell.command), None) {
-            Err(Failure::Refused(refused)) => Ok(bad_input(format!("the setup could not start: {}", refused.hint))),
+            Err(Failure::Refused(refused)) => {
+                Ok(bad_input(format!("the setup could not start: {}", refused.hint)))
+            }
             other => other,
         }
     }

@@ -91,8 +91,9 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
             Program::Shell(command) | Program::Setup(command) => vec![shell(), "-c".into(), command.into()],
         },
         env: match program {
-            Program::Setup(_) => online(env(config, ground), ground),
-            Program::Tool | Program::Shell(_) => env(config, ground),
+            Program::Setup(_) => given(online(env(config, ground), ground), config),
+            Program::Shell(_) => given(env(config, ground), config),
+            Program::Tool => env(config, ground),
         },
         limits: config.limits,
         network: match program {
@@ -146,10 +147,22 @@ fn env(config: &Config, ground: Ground) -> Vec<(String, String)> {
     // Without a jail there are no mounts, and so no place of the caches.
     let is_there = |value: &str| ground == Ground::Jail || !value.starts_with(CACHE);
     for (name, value) in config.env.iter().filter(|(_, value)| is_there(value)) {
-        match env.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => known.clone_from(value),
-            None => env.push((name.clone(), value.clone())),
-        }
+        set(&mut env, name, value);
     }
     env
+}
+
+/// An environment with what the owner and the project give to commands.
+fn given(mut env: Vec<(String, String)>, config: &Config) -> Vec<(String, String)> {
+    for (name, value) in &config.given.0 {
+        set(&mut env, name, value);
+    }
+    env
+}
+
+fn set(env: &mut Vec<(String, String)>, name: &str, value: &str) {
+    match env.iter_mut().find(|(known, _)| known == name) {
+        Some((_, known)) => value.clone_into(known),
+        None => env.push((name.to_owned(), value.to_owned())),
+    }
 }

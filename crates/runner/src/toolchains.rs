@@ -197,8 +197,15 @@ impl Cache {
 
 /// What of the toolchains below `home`, and elsewhere as the environment says, steps see.
 pub fn find(home: &Path, cache: &Cache, places: &dyn Places) -> Toolchains {
-    let mut found =
-        Finding { home, cache, places, mounts: Vec::new(), env: Vec::new(), setup_mounts: Vec::new(), programs: Vec::new() };
+    let mut found = Finding {
+        home,
+        cache,
+        places,
+        mounts: Vec::new(),
+        env: Vec::new(),
+        setup_mounts: Vec::new(),
+        programs: Vec::new(),
+    };
     found.cargo();
     for kind in KINDS {
         found.kind(kind);
@@ -324,7 +331,11 @@ impl Finding<'_> {
         for part in REGISTRY {
             let (source, target) = (self.cache.registry().join(part), home.join(part));
             if own {
-                self.mounts.push(Mount { source: source.clone(), target: target.clone(), access: Access::Read });
+                self.mounts.push(Mount {
+                    source: source.clone(),
+                    target: target.clone(),
+                    access: Access::Read,
+                });
             } else {
                 self.show(&base.join(part), &target);
             }

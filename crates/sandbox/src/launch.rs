@@ -97,7 +97,8 @@ fn jailed(request: &Request, stdin: Option<OwnedFd>) -> Result<Started, Failure>
         // Supplementary groups are reach that the plan does not name. Only root can let go.
         let _ = rustix::thread::set_thread_groups(&[]);
     }
-    sys::enter_namespaces(request.plan.network).map_err(Part::Namespaces.failed("entering new namespaces"))?;
+    sys::enter_namespaces(request.plan.network)
+        .map_err(Part::Namespaces.failed("entering new namespaces"))?;
     for (file, text) in [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("1000 {} 1", user.as_raw())),

@@ -224,9 +224,10 @@ impl Copy {
     }
 
     fn finish(self) -> io::Result<()> {
-        self.dirs.into_iter().rev().try_for_each(|(dir, mode)| {
-            fs::set_permissions(dir, Permissions::from_mode(mode))
-        })
+        self.dirs
+            .into_iter()
+            .rev()
+            .try_for_each(|(dir, mode)| fs::set_permissions(dir, Permissions::from_mode(mode)))
     }
 }
 

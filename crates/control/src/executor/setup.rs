@@ -33,7 +33,10 @@ struct Keeper {
 impl SetupExecutor {
     /// Over the executor of jailed steps.
     pub fn new(layout: Layout, journal: Arc<dyn Journal>, jail: Arc<dyn Executor>) -> Self {
-        Self { jail, keeper: Arc::new(Keeper { layout, journal, turn: Mutex::default(), busy: Mutex::default() }) }
+        Self {
+            jail,
+            keeper: Arc::new(Keeper { layout, journal, turn: Mutex::default(), busy: Mutex::default() }),
+        }
     }
 
     /// Whether a tool call of this name is a setup.
@@ -43,7 +46,13 @@ impl SetupExecutor {
 
     fn listening(&self, work: &Work, inbox: Arc<dyn Inbox>) -> Arc<dyn Inbox> {
         let runtime = tokio::runtime::Handle::current();
-        Arc::new(Listening { keeper: Arc::clone(&self.keeper), run: work.run, step: work.step, inbox, runtime })
+        Arc::new(Listening {
+            keeper: Arc::clone(&self.keeper),
+            run: work.run,
+            step: work.step,
+            inbox,
+            runtime,
+        })
     }
 }
 
@@ -84,7 +93,8 @@ impl Inbox for Listening {
             Input::Killed(_) => return self.after_keeping(input),
             _ => return self.inbox.send(input),
         };
-        let (keeper, inbox, run, step) = (Arc::clone(&self.keeper), Arc::clone(&self.inbox), self.run, self.step);
+        let (keeper, inbox, run, step) =
+            (Arc::clone(&self.keeper), Arc::clone(&self.inbox), self.run, self.step);
         keeper.busy().insert((run, step));
         self.runtime.spawn_blocking(move || {
             // The setup itself has ended: what it made is there, and a later run makes it again.
@@ -119,7 +129,8 @@ impl Keeper {
     fn settle(&self, run: RunId, outcome: Outcome) -> Result<(), String> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let words = |error: &dyn std::error::Error| view::with_causes(error);
-        let Charter { started, mission } = Charter::read(&*self.journal, run).map_err(|error| words(&error))?;
+        let Charter { started, mission } =
+            Charter::read(&*self.journal, run).map_err(|error| words(&error))?;
         let tree = store::Tree::open_or_create(&self.layout.tree(mission.project)).map_err(|e| words(&e))?;
         let workspace = tree.workspace_open(&started.branch, &self.layout.workspace(run));
         let workspace = workspace.map_err(|error| words(&error))?;

@@ -11,7 +11,11 @@ use crate::{output, prompt, words};
 impl View {
     pub(super) fn setup_request(&self) -> Option<SetupRequest> {
         let environment = self.mission.as_ref()?.environment.as_ref()?;
-        let input = SetupInput { command: environment.setup.clone(), from: environment.from.clone() };
+        let input = SetupInput {
+            command: environment.setup.clone(),
+            from: environment.from.clone(),
+            sees: environment.sees.clone(),
+        };
         Some(SetupRequest { tool: SETUP.into(), input })
     }
 

@@ -7,6 +7,7 @@ mod faults;
 mod flow;
 mod relief;
 mod said;
+mod setup;
 mod timeline;
 mod wire;
 mod world;

@@ -45,6 +45,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         setup: config.text(Key::Setup).map(|command| api::Setup {
             command,
             from: config.setting(Key::Setup).origin.to_string(),
+            sees: passed(&config),
         }),
         vendor: vendor.clone(),
     };
@@ -70,6 +71,12 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     }
     let options = Options { json: context.json, vendor, so_far: None };
     follow::follow(&client, &started.run, started.position, options).await
+}
+
+/// The variables of the owner's environment that steps are given.
+fn passed(config: &Config) -> Vec<String> {
+    let passed = config.given().into_iter().filter(|given| given.value == config::env::Value::Passed);
+    passed.map(|given| given.name).collect()
 }
 
 fn header(wanted: &api::StartMission, started: &api::Started, config: &Config) -> String {

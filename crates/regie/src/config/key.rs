@@ -11,10 +11,11 @@ use super::value::{Kind, Value};
 const DAY_NANODOLLARS: u64 = 10 * DOLLAR;
 
 /// Whose words a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     /// A repository's `regie.toml`.
+    #[default]
     Project,
     /// The owner's `config.toml`.
     Installation,

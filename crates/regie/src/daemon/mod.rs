@@ -21,6 +21,7 @@ use models::anthropic::{Anthropic, Config as Anthropically, ConfigError, IDLE_EN
 use runner::RunnerExecutor;
 use runner::toolchains::{self, Cache};
 
+use crate::config;
 use crate::home::Home;
 use day_cap::FileDayCap;
 use system::{OsRng, SystemClock};
@@ -85,8 +86,8 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
     let launcher = sandbox::Launcher::this_binary();
     let jail = sandbox::overall(&sandbox::support(&launcher));
     let runner = {
-        let (journal, layout) = (Arc::clone(&journal), layout.clone());
-        let configs = move |run: RunId| runner_config(&*journal, &layout, &program, run);
+        let (journal, layout, home) = (Arc::clone(&journal), layout.clone(), home.clone());
+        let configs = move |run: RunId| runner_config(&*journal, &layout, &home, &program, run);
         Arc::new(RunnerExecutor::new(
             Arc::new(configs),
             Arc::clone(&artifacts) as _,
@@ -168,6 +169,7 @@ fn outside_tools() -> Result<Vec<Outside>> {
 fn runner_config(
     journal: &dyn Journal,
     layout: &Layout,
+    home: &Home,
     program: &std::path::Path,
     run: RunId,
 ) -> Result<runner::Config, Refused> {
@@ -179,6 +181,7 @@ fn runner_config(
         config.posture = sandbox::Posture::Ask;
     }
     config.withheld = charter.mission.withheld;
+    config.given = given(home, std::path::Path::new(&charter.mission.repository))?;
     let cache = Cache::new(layout.cache(charter.mission.project));
     cache.prepare().map_err(|error| Refused {
         code: "run.no_cache".into(),
@@ -191,6 +194,22 @@ fn runner_config(
         config.setup_mounts = found.setup_mounts;
     }
     Ok(config)
+}
+
+/// The variables that the files give to steps, with their values as they are now.
+fn given(home: &Home, repository: &std::path::Path) -> Result<runner::config::Given, Refused> {
+    let config = config::of_steps(home, repository).map_err(|error| Refused {
+        code: "run.configuration".into(),
+        hint: format!("{error}; {}", error.mend()),
+    })?;
+    let value = |given: config::Given| {
+        let value = match given.value {
+            config::env::Value::Set(value) => Some(value),
+            config::env::Value::Passed => std::env::var(&given.name).ok(),
+        };
+        Some((given.name, value?))
+    };
+    Ok(runner::config::Given(config.given().into_iter().filter_map(value).collect()))
 }
 
 /// Connects to the vendor with what a client handed over.

@@ -69,7 +69,18 @@ fn setup(request: &serde_json::Value) -> Vec<(&'static str, String)> {
     let mut rows: Vec<_> =
         clean.lines().map(|line| (std::mem::take(&mut name), style::bold(line).to_string())).collect();
     rows.push(("from", text::line(of("from"))));
-    rows.push(("network", style::waiting("it runs in the jail with the network of this machine open,").to_string()));
+    let sees: Vec<_> =
+        request["input"]["sees"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).collect();
+    if !sees.is_empty() {
+        rows.push((
+            "sees",
+            style::waiting(&format!("of your environment: {}", text::line(&sees.join(", ")))).to_string(),
+        ));
+    }
+    rows.push((
+        "network",
+        style::waiting("it runs in the jail with the network of this machine open,").to_string(),
+    ));
     rows.push(("", "its loopback included; what it writes stays in the workspace and".into()));
     rows.push(("", "the project's own cache. What it makes is kept for later runs.".into()));
     rows
@@ -168,6 +179,20 @@ mod tests {
         let file =
             api::File { path: "a".into(), status: "modified".into(), added: Some(1), removed: Some(1) };
         assert!(shown(&api::Gate { files: vec![file], ..asked("approve") }).contains("nothing was checked"));
+    }
+
+    #[test]
+    fn a_setup_shows_its_exact_command_and_what_it_may_do() {
+        let input = serde_json::json!({ "command": "npm ci\nnpm run \u{1b}[2Jx", "from": "regie.toml:3", "sees": ["NPM_TOKEN"] });
+        let setup = api::Gate {
+            tool: SETUP.into(),
+            effect: "workspace_write".into(),
+            title: "Set this project up?".into(),
+            reason: Some("a setup has the network".into()),
+            request: serde_json::json!({ "tool": "setup", "input": input }),
+            ..asked("approve")
+        };
+        insta::assert_snapshot!(shown(&setup));
     }
 
     #[test]
