@@ -11,8 +11,8 @@ use rustix::{
 };
 
 use crate::{
-    Failure, Network, Part, confine, filter,
-    sys::{self, Fork},
+    Failure, Part, confine, filter,
+    sys::{self, Fork, Net},
     tree::{self, PidBound},
     wire::Request,
 };
@@ -62,7 +62,7 @@ fn start(
     die_with_launcher(alive)?;
     let fail = |doing: &'static str| Part::Namespaces.failed::<Errno>(doing);
     rustix::system::sethostname(b"regie").map_err(fail("naming the jail"))?;
-    if request.plan.network == Network::None {
+    if request.net() == Net::New {
         raise_loopback()?;
     }
     tree::enter(&request.plan, pids)?;
@@ -103,7 +103,7 @@ fn die_with_launcher(alive: &OwnedFd) -> Result<(), Failure> {
     Ok(())
 }
 
-fn raise_loopback() -> Result<(), Failure> {
+pub(crate) fn raise_loopback() -> Result<(), Failure> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)
         .map_err(Part::Network.failed("opening a socket for the loopback"))?;
     sys::loopback_up(socket.as_fd()).map_err(Part::Network.failed("raising the loopback"))

@@ -10,8 +10,7 @@ use std::{
 };
 
 use rustix::process::Pid;
-
-use crate::Network;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags as Flags};
 
 /// `MOUNT_ATTR_RDONLY`.
 pub(crate) const MOUNT_READ_ONLY: u64 = 0x1;
@@ -51,15 +50,35 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Enters new user, mount, process, IPC, host name and cgroup namespaces, and a new network namespace
-/// unless the plan leaves the machine's.
-pub(crate) fn enter_namespaces(network: Network) -> io::Result<()> {
-    use rustix::thread::UnshareFlags as Flags;
-    let mut all =
+/// Which network namespace a process is to be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Net {
+    /// A new one.
+    New,
+    /// The one that it is in.
+    Stay,
+}
+
+/// Enters new user, mount, process, IPC, host name and cgroup namespaces, and perhaps a new network.
+pub(crate) fn enter_namespaces(net: Net) -> io::Result<()> {
+    let all =
         Flags::NEWUSER | Flags::NEWNS | Flags::NEWPID | Flags::NEWIPC | Flags::NEWUTS | Flags::NEWCGROUP;
-    if network == Network::None {
-        all |= Flags::NEWNET;
-    }
+    unshare(if net == Net::New { all | Flags::NEWNET } else { all })
+}
+
+/// Enters a new user and a new network namespace.
+pub(crate) fn enter_network() -> io::Result<()> {
+    unshare(Flags::NEWUSER | Flags::NEWNET)
+}
+
+/// Joins a user namespace that this user made, and the network namespace that belongs to it.
+pub(crate) fn join_network(user: BorrowedFd<'_>, net: BorrowedFd<'_>) -> io::Result<()> {
+    rustix::thread::move_into_link_name_space(user, Some(LinkNameSpaceType::User))?;
+    rustix::thread::move_into_link_name_space(net, Some(LinkNameSpaceType::Network))?;
+    Ok(())
+}
+
+fn unshare(all: Flags) -> io::Result<()> {
     // SAFETY: the file descriptor table is not unshared (no CLONE_FILES), which is the only
     // thing that could invalidate descriptors held elsewhere.
     unsafe { rustix::thread::unshare_unsafe(all) }.map_err(Into::into)

@@ -2,10 +2,10 @@
 
 use std::{net::TcpListener, os::linux::net::SocketAddrExt, os::unix::net};
 
-use sandbox::{Network, Plan};
+use sandbox::{Network, Plan, Stdin};
 
 use crate::{
-    jail::{Ground, run},
+    jail::{Ground, finish, launcher, run},
     probe,
 };
 
@@ -77,4 +77,37 @@ fn files_and_processes_outside_stay_out_of_reach() {
     run(&open(ground.shell(&format!("kill -0 {own}")))).bad();
     let processes = run(&open(ground.shell("ls /proc"))).good();
     assert!(!processes.lines().any(|line| line == own.to_string()) || own < 10, "{processes}");
+}
+
+#[test]
+fn jails_of_one_network_reach_each_other_and_nothing_else() {
+    let outside = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = outside.local_addr().unwrap().to_string();
+    let (ground, network) = (Ground::new(), launcher().network().unwrap());
+    let mut service = launcher()
+        .spawn_in(Some(&network), &ground.probe("serve", &["127.0.0.1:4711"]), Stdin::Null)
+        .unwrap();
+    let mut line = String::new();
+    let mut out = std::io::BufReader::new(service.stdout.take().unwrap());
+    while !line.contains("listening") {
+        assert_ne!(std::io::BufRead::read_line(&mut out, &mut line).unwrap(), 0, "{line}");
+    }
+    let within = |plan: &Plan| finish(launcher().spawn_in(Some(&network), plan, Stdin::Null).unwrap());
+    assert!(within(&ground.probe("tcp", &["127.0.0.1:4711"])).good().contains("reached"));
+    // Neither the machine from in here, nor this from another jail or from the machine.
+    within(&ground.probe("tcp", &[&host])).bad();
+    run(&ground.probe("tcp", &["127.0.0.1:4711"])).bad();
+    assert!(!probe::outside("tcp", &["127.0.0.1:4711"]).status.success());
+    // A step ends what it started, and no neighbour; it sees no other's processes and files.
+    within(&ground.shell("kill -9 -1"));
+    let seen = within(&ground.shell("ls /proc | grep -c '^[0-9]'")).good();
+    assert!(seen.trim().parse::<u32>().unwrap() < 6, "{seen}");
+    for name in ["unshare_net", "unshare_user", "mount", "bpf"] {
+        within(&ground.probe("syscall", &[name])).bad();
+    }
+    within(&ground.shell("ip link set lo down && echo changed || exit 3")).bad();
+    assert!(within(&ground.probe("tcp", &["127.0.0.1:4711"])).good().contains("reached"));
+    service.kill().unwrap();
+    service.wait().unwrap();
+    within(&ground.probe("tcp", &["127.0.0.1:4711"])).bad();
 }
