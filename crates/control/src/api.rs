@@ -3,6 +3,7 @@
 //! Identifiers are strings, money is integer nanodollars, times are milliseconds since the Unix
 //! epoch. A view shows what is on record; what is not known is `null`, never invented.
 
+pub use domain::Service;
 use serde::{Deserialize, Serialize};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.
@@ -51,6 +52,9 @@ pub struct StartMission {
     /// The command that sets a fresh checkout of the project up. It is asked for at a gate before it runs.
     #[serde(default)]
     pub setup: Option<Setup>,
+    /// What runs beside the commands.
+    #[serde(default)]
+    pub services: Vec<Service>,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,

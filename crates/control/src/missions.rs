@@ -70,6 +70,7 @@ impl Control {
             return Err(Error::new(Kind::Invalid, "mission.blank_criterion", "a criterion is blank")
                 .hint("give a command that exits with 0 when the work is done: --done \"make test\""));
         }
+        services(&request.services)?;
         let caps = caps(&request.caps)?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let provider = self.vendors.connect(&request.vendor)?;
@@ -108,6 +109,7 @@ impl Control {
             uncommitted: prepared.uncommitted,
             withheld: prepared.withheld,
             environment: prepared.environment,
+            services: request.services.clone(),
         };
         let position = self.ports.journal.position();
         let begun = self.begin(run, lease, &branch, &mission, now).await;
@@ -311,6 +313,27 @@ fn instructions(workspace: &Path) -> Option<String> {
         let text = String::from_utf8_lossy(&std::fs::read(&path).ok()?).into_owned();
         (!text.trim().is_empty()).then_some(text)
     })
+}
+
+/// Names become names of files.
+fn services(wanted: &[domain::Service]) -> Result<(), Error> {
+    let refused = |what: String| {
+        Err(Error::new(Kind::Invalid, "mission.service", what)
+            .hint("mend [services] in regie.toml: a name of letters, digits, _ and -, once, and a command"))
+    };
+    for (at, service) in wanted.iter().enumerate() {
+        if !domain::Service::is_name(&service.name) {
+            return refused(format!("{:?} cannot be the name of a service", service.name));
+        }
+        if wanted.iter().take(at).any(|other| other.name == service.name) {
+            return refused(format!("the service `{}` is there twice", service.name));
+        }
+        let blank = |text: &str| text.trim().is_empty() || text.contains('\0');
+        if blank(&service.command) || service.ready.as_deref().is_some_and(blank) {
+            return refused(format!("the service `{}` has a blank command", service.name));
+        }
+    }
+    Ok(())
 }
 
 fn caps(wanted: &CapsWanted) -> Result<Caps, Error> {

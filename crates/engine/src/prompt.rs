@@ -64,7 +64,26 @@ pub(crate) fn goal(mission: &Mission) -> String {
         Some(environment) if environment.kept => format!("\n\n{}", setup(&environment.setup, None, "")),
         _ => String::new(),
     };
-    format!("{}\n\n{done}{ready}", mission.goal.trim())
+    format!("{}\n\n{done}{ready}{}", mission.goal.trim(), services(mission))
+}
+
+/// What runs beside the commands; empty when nothing does.
+fn services(mission: &Mission) -> String {
+    if mission.services.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = mission
+        .services
+        .iter()
+        .map(|service| {
+            format!("- `{0}`: `{1}`; its log is /outputs/services/{0}.log", service.name, service.command)
+        })
+        .collect();
+    format!(
+        "\n\nServices that Regie runs beside your shell commands and the definition of done, from the first \
+         command on, to be reached on 127.0.0.1:\n{}",
+        lines.join("\n")
+    )
 }
 
 /// What the model is told of the project's setup; `how` it went wrong, if it did.

@@ -61,6 +61,9 @@ pub struct Config {
     /// values of the owner's environment.
     #[serde(default)]
     pub withheld: Vec<String>,
+    /// What runs beside the commands, in the order in which it is waited for.
+    #[serde(default)]
+    pub services: Vec<domain::Service>,
     /// What one step may use up.
     pub limits: sandbox::Limits,
     /// How long a runner stays without a daemon and without work, in milliseconds.
@@ -86,6 +89,7 @@ impl Config {
             env: Vec::new(),
             given: Given::default(),
             withheld: Vec::new(),
+            services: Vec::new(),
             limits: sandbox::Limits::default(),
             idle: 15 * 60 * 1000,
         }

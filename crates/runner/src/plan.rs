@@ -35,6 +35,8 @@ pub(crate) enum Program<'a> {
     Shell(&'a str),
     /// A shell command with the machine's network.
     Setup(&'a str),
+    /// What runs beside the steps, or a look at whether it is ready.
+    Service(&'a str),
 }
 
 /// Where a step finds the workspace.
@@ -88,17 +90,19 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
         cwd: root,
         argv: match program {
             Program::Tool => vec![binary.into(), TOOL_ARG.into()],
-            Program::Shell(command) | Program::Setup(command) => vec![shell(), "-c".into(), command.into()],
+            Program::Shell(command) | Program::Setup(command) | Program::Service(command) => {
+                vec![shell(), "-c".into(), command.into()]
+            }
         },
         env: match program {
             Program::Setup(_) => given(online(env(config, ground), ground), config),
-            Program::Shell(_) => given(env(config, ground), config),
+            Program::Shell(_) | Program::Service(_) => given(env(config, ground), config),
             Program::Tool => env(config, ground),
         },
         limits: config.limits,
         network: match program {
             Program::Setup(_) => Network::Host,
-            Program::Tool | Program::Shell(_) => Network::None,
+            Program::Tool | Program::Shell(_) | Program::Service(_) => Network::None,
         },
         posture: match ground {
             Ground::Jail => Posture::Deny,

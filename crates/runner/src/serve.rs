@@ -90,6 +90,7 @@ pub fn serve(config: Config) -> Result<(), Error> {
     }
     // A daemon that connects from here on finds a closed door and starts another runner.
     let _ = socket::remove(&dir);
+    desk.close();
     drop(held);
     Ok(())
 }

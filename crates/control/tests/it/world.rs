@@ -213,6 +213,7 @@ impl World {
             allow_unjailed: false,
             dirty: false,
             setup: None,
+            services: Vec::new(),
             vendor: self.vendor(),
         }
     }

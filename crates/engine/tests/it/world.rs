@@ -79,6 +79,7 @@ pub(crate) fn mission(done: &[&str]) -> Mission {
         uncommitted: Vec::new(),
         withheld: Vec::new(),
         environment: None,
+        services: Vec::new(),
     }
 }
 

@@ -47,6 +47,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
             from: config.setting(Key::Setup).origin.to_string(),
             sees: passed(&config),
         }),
+        services: config.services().into_iter().map(|(service, _)| service).collect(),
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;
@@ -100,6 +101,11 @@ fn header(wanted: &api::StartMission, started: &api::Started, config: &Config) -
             false => format!("(environment {hash} is new: you are asked first)"),
         };
         shown.push_str(&row("setup", &format!("{} {}", text::line(&setup.command), style::dim(&how))));
+    }
+    for (at, service) in wanted.services.iter().enumerate() {
+        let name = if at == 0 { "services" } else { "" };
+        let command = style::dim(&text::line(&service.command));
+        shown.push_str(&row(name, &format!("{} {command}", text::line(&service.name))));
     }
     shown.push_str(&row("run", &text::line(&started.run)));
     shown.push('\n');

@@ -50,9 +50,14 @@ fn document(config: &Config, environment: Option<Digest>) -> Json {
         let is_set = !is_passed || std::env::var_os(&given.name).is_some();
         json!({ "name": given.name, "value": value, "passed": is_passed, "set": is_set, "from": from(&given.origin) })
     });
+    let services = config.services().into_iter().map(|(service, origin)| {
+        json!({ "name": service.name, "command": service.command, "ready": service.ready,
+                "ready_timeout": service.ready_timeout, "from": from(&origin) })
+    });
     json!({
         "files": files.collect::<Vec<_>>(),
         "keys": keys.collect::<Vec<_>>(),
+        "services": services.collect::<Vec<_>>(),
         "env": env.collect::<Vec<_>>(),
         "environment": environment.map(|hash| hash.to_string()),
     })
@@ -94,6 +99,9 @@ fn shown(config: &Config, environment: Option<Digest>) -> String {
             env::Value::Passed => "not set here".into(),
         };
         (format!("env.{}", given.name), value, given.origin.to_string(), None)
+    }));
+    rows.extend(config.services().into_iter().map(|(service, origin)| {
+        (format!("services.{}", service.name), text::line(&service.command), origin.to_string(), None)
     }));
     let names: Vec<String> = rows.iter().map(|row| row.0.clone()).collect();
     let values: Vec<String> = rows.iter().map(|row| row.1.clone()).collect();

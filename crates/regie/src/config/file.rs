@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::env::{self, Variable};
 use super::error::Error;
 use super::key::{self, KEYS, Key, Level};
+use super::services::{self, Declared};
 use super::value::Value;
 
 /// The name of a project's file.
@@ -26,6 +27,7 @@ pub(super) struct File {
     pub(super) exists: bool,
     pub(super) entries: Vec<Entry>,
     pub(super) env: Vec<Variable>,
+    pub(super) services: Vec<Declared>,
 }
 
 /// A value in a file.
@@ -42,8 +44,8 @@ impl File {
         let Some(text) = text_of(path, level)? else {
             return Ok(Self { path: path.to_owned(), level, ..Self::default() });
         };
-        let Parsed { entries, env } = parse(&text, path, level)?;
-        Ok(Self { path: path.to_owned(), level, exists: true, entries, env })
+        let Parsed { entries, env, services } = parse(&text, path, level)?;
+        Ok(Self { path: path.to_owned(), level, exists: true, entries, env, services })
     }
 
     pub(super) fn entry(&self, key: Key) -> Option<&Entry> {
@@ -79,12 +81,14 @@ fn text_of(path: &Path, level: Level) -> Result<Option<String>, Error> {
 struct Parsed {
     entries: Vec<Entry>,
     env: Vec<Variable>,
+    services: Vec<Declared>,
 }
 
 /// One thing that a text says.
 enum Said {
     Entry(Entry),
     Variable(Variable),
+    Service(Declared),
 }
 
 /// What a text says; or what makes no sense in it, the first in the text.
@@ -98,11 +102,16 @@ fn parse(text: &str, path: &Path, level: Level) -> Result<Parsed, Error> {
     let mut found: Vec<(usize, Result<Said, Error>)> = Vec::new();
     for (name, value) in document.get_ref() {
         let (at, name) = (name.span().start, name.get_ref());
-        let is_table = KEYS.iter().any(|key| key.path().0 == *name) || *name == env::TABLE;
+        let is_table = KEYS.iter().any(|key| key.path().0 == *name)
+            || [env::TABLE, services::TABLE].contains(&name.as_ref());
         match value.get_ref() {
             DeValue::Table(table) if *name == env::TABLE => {
                 let variables = env::parse(&reader, table).into_iter();
                 found.extend(variables.map(|(at, variable)| (at, variable.map(Said::Variable))));
+            }
+            DeValue::Table(table) if *name == services::TABLE => {
+                let declared = services::parse(&reader, table).into_iter();
+                found.extend(declared.map(|(at, declared)| (at, declared.map(Said::Service))));
             }
             DeValue::Table(table) if is_table => {
                 for (own, value) in table {
@@ -124,6 +133,7 @@ fn parse(text: &str, path: &Path, level: Level) -> Result<Parsed, Error> {
         match said? {
             Said::Entry(entry) => parsed.entries.push(entry),
             Said::Variable(variable) => parsed.env.push(variable),
+            Said::Service(declared) => parsed.services.push(declared),
         }
     }
     Ok(parsed)
@@ -178,12 +188,13 @@ mod tests {
 
     fn check(text: &str, level: Level) -> String {
         match parse(text, Path::new("f"), level) {
-            Ok(Parsed { entries, env }) => {
+            Ok(Parsed { entries, env, services }) => {
                 let all = entries
                     .iter()
                     .map(|entry| format!("{}@{}={}", entry.key.name(), entry.line, entry.value.written()));
                 let env = env.iter().map(|variable| format!("{}@{}", variable.name, variable.line));
-                all.chain(env).collect::<Vec<_>>().join(" ")
+                let services = services.iter().map(|found| format!("{}@{}", found.service.name, found.line));
+                all.chain(env).chain(services).collect::<Vec<_>>().join(" ")
             }
             Err(error) => format!("{error} | {}", error.mend()),
         }
@@ -225,6 +236,30 @@ mod tests {
         }
         let key = check("[env]\npass = [\"ANTHROPIC_API_KEY\"]", Level::Installation);
         assert!(key.contains("stays out of the jail"), "{key}");
+    }
+
+    #[test]
+    fn services_are_read_and_refused_with_their_line() {
+        let db = "[services.db]\ncommand = \"postgres\"\nready = \"pg_isready\"\nready_timeout = \"90s\"\n";
+        assert_eq!(check(db, Level::Project), "db@1");
+        assert!(check(db, Level::Installation).starts_with("f:1: `services.db` does not belong here"));
+        for (wrong, what) in [
+            ("[services.db]\nready = \"x\"", "f:1: `services.db`: it needs a `command`"),
+            ("[services.db]\ncommand = 1", "f:2: `services.db.command`: expected a text"),
+            (
+                "[services.db]\ncommand = \"x\"\nready_timeout = \"5\"",
+                "f:3: `services.db.ready_timeout`: expected a span",
+            ),
+            ("[services.db]\nport = 1", "f:2: `services.db.port`: a service has"),
+            ("[services.\"../x\"]\ncommand = \"x\"", "f:1: `services.../x`: a name has"),
+            ("[services]\ndb = \"x\"", "f:2: `services.db`: expected a table"),
+        ] {
+            assert!(
+                check(wrong, Level::Project).starts_with(what),
+                "{wrong}: {}",
+                check(wrong, Level::Project)
+            );
+        }
     }
 
     #[test]

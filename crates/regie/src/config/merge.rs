@@ -126,6 +126,13 @@ impl Config {
         all
     }
 
+    /// What runs beside the commands, in the order of their lines.
+    pub(crate) fn services(&self) -> Vec<(domain::Service, Origin)> {
+        let Some(file) = &self.project else { return Vec::new() };
+        let origin = |line| Origin::File { level: file.level, path: file.path.clone(), line };
+        file.services.iter().map(|found| (found.service.clone(), origin(found.line))).collect()
+    }
+
     /// A model without a known price evades every cap in dollars: a repository must not choose one.
     fn check_model(&self) -> Result<(), Error> {
         let setting = self.setting(Key::Model);

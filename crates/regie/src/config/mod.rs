@@ -10,6 +10,7 @@
 //! | `key` | the keys: what each means, where it may stand |
 //! | `value` | values as people write and read them |
 //! | `env` | variables of the steps' environment |
+//! | `services` | what runs beside the commands |
 //! | `file` | reading a file, with the line of everything |
 //! | `merge` | which of several values holds |
 //! | `explain` | `regie config explain` |
@@ -20,6 +21,7 @@ pub(crate) mod explain;
 mod file;
 mod key;
 mod merge;
+mod services;
 mod value;
 
 use std::path::{Path, PathBuf};

@@ -181,6 +181,7 @@ fn runner_config(
         config.posture = sandbox::Posture::Ask;
     }
     config.withheld = charter.mission.withheld;
+    config.services = charter.mission.services;
     config.given = given(home, std::path::Path::new(&charter.mission.repository))?;
     let cache = Cache::new(layout.cache(charter.mission.project));
     cache.prepare().map_err(|error| Refused {
