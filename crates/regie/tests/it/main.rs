@@ -12,6 +12,7 @@ mod mission;
 mod read;
 mod reference;
 mod refusals;
+mod services;
 mod setup;
 mod start;
 #[cfg(target_os = "linux")]

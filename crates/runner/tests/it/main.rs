@@ -8,5 +8,6 @@ mod faults;
 mod offload;
 mod posture;
 mod recovery;
+mod services;
 mod spec;
 mod tools;
