@@ -51,6 +51,9 @@ pub struct Config {
     /// read.
     #[serde(default)]
     pub setup_mounts: Vec<sandbox::Mount>,
+    /// Added to the environment of a setup; never a secret.
+    #[serde(default)]
+    pub setup_env: Vec<(String, String)>,
     /// Added to the clean environment of each step; never a secret.
     pub env: Vec<(String, String)>,
     /// Added to the environment of commands on top of that, and possibly secret: a runner gets it by its own
@@ -86,6 +89,7 @@ impl Config {
             posture: sandbox::Posture::Deny,
             mounts: Vec::new(),
             setup_mounts: Vec::new(),
+            setup_env: Vec::new(),
             env: Vec::new(),
             given: Given::default(),
             withheld: Vec::new(),

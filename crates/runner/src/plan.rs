@@ -70,10 +70,7 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
             _ => mount,
         }));
     }
-    if matches!(program, Program::Setup(_)) {
-        mounts.retain(|mount| config.setup_mounts.iter().all(|own| own.target != mount.target));
-        mounts.extend(config.setup_mounts.iter().cloned());
-    }
+    mounts = fetched(mounts, config, program);
     mounts.push(Mount { source: config.program.clone(), target: binary.clone(), access: Access::Read });
     mounts.push(Mount {
         source: spool::outputs_dir(&config.spool),
@@ -95,7 +92,7 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
             }
         },
         env: match program {
-            Program::Setup(_) => given(online(env(config, ground), ground), config),
+            Program::Setup(_) => given(online(env(config, ground), config, ground), config),
             Program::Shell(_) | Program::Service(_) => given(env(config, ground), config),
             Program::Tool => env(config, ground),
         },
@@ -111,12 +108,39 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
     }
 }
 
+/// The mounts with the places for what a setup fetches: for the setup itself, and read-only for others once
+/// there is something.
+fn fetched(mut mounts: Vec<Mount>, config: &Config, program: Program<'_>) -> Vec<Mount> {
+    let access = match program {
+        Program::Setup(_) => Access::Write,
+        Program::Tool => return mounts,
+        _ if config.setup_mounts.iter().any(|own| is_filled(&own.source)) => Access::Read,
+        _ => return mounts,
+    };
+    mounts.retain(|mount| config.setup_mounts.iter().all(|own| own.target != mount.target));
+    mounts.extend(config.setup_mounts.iter().map(|own| Mount { access, ..own.clone() }));
+    mounts
+}
+
+fn is_filled(dir: &Path) -> bool {
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// Whether a setup has fetched modules of Go.
+fn has_go_modules(config: &Config) -> bool {
+    let files = Path::new(CACHE).join("files");
+    config.mounts.iter().any(|mount| mount.target == files && is_filled(&mount.source.join(GO_MODULES)))
+}
+
 /// An environment without what says that there is no network, and with a place for what is fetched.
-fn online(mut env: Vec<(String, String)>, ground: Ground) -> Vec<(String, String)> {
+fn online(mut env: Vec<(String, String)>, config: &Config, ground: Ground) -> Vec<(String, String)> {
     let offline = ["CARGO_NET_OFFLINE", "GOPROXY", "UV_OFFLINE", "npm_config_prefer_offline", "GOMODCACHE"];
     env.retain(|(name, _)| !offline.contains(&name.as_str()));
+    for (name, value) in &config.setup_env {
+        set(&mut env, name, value);
+    }
     if ground == Ground::Jail {
-        env.push(("GOMODCACHE".into(), format!("{CACHE}/files/{GO_MODULES}")));
+        set(&mut env, "GOMODCACHE", &format!("{CACHE}/files/{GO_MODULES}"));
     }
     env
 }
@@ -152,6 +176,9 @@ fn env(config: &Config, ground: Ground) -> Vec<(String, String)> {
     let is_there = |value: &str| ground == Ground::Jail || !value.starts_with(CACHE);
     for (name, value) in config.env.iter().filter(|(_, value)| is_there(value)) {
         set(&mut env, name, value);
+    }
+    if ground == Ground::Jail && has_go_modules(config) {
+        set(&mut env, "GOMODCACHE", &format!("{CACHE}/files/{GO_MODULES}"));
     }
     env
 }

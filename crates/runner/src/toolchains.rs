@@ -53,6 +53,8 @@ pub struct Toolchains {
     pub env: Vec<(String, String)>,
     /// For [`crate::Config::setup_mounts`].
     pub setup_mounts: Vec<Mount>,
+    /// For [`crate::Config::setup_env`].
+    pub setup_env: Vec<(String, String)>,
 }
 
 /// One kind of toolchain.
@@ -143,9 +145,13 @@ const KINDS: &[Kind] = &[
 
 /// Where the system's programs are, which every jail shows.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store"];
-/// What of Cargo's home is fetched, and what of that is there once something was.
+/// What of Cargo's home is fetched.
 const REGISTRY: [&str; 3] = ["registry/index", "registry/cache", "git/db"];
-const FETCHED: &str = "registry/index";
+/// Where systems keep the certificates that they trust, and how programs that bring their own are told.
+const BUNDLES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+const TRUST: [&str; 4] = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS"];
+/// Variables that name a proxy, or what goes past it.
+const PROXIES: [&str; 6] = ["http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 /// Where a setup fetches Go's modules to.
 pub(crate) const GO_MODULES: &str = "go-mod";
 /// The end of every path.
@@ -219,7 +225,20 @@ pub fn find(home: &Path, cache: &Cache, places: &dyn Places) -> Toolchains {
             found.set(name, value);
         }
     }
-    Toolchains { mounts: found.mounts, env: found.env, setup_mounts: found.setup_mounts }
+    let setup_env = way_out(places);
+    Toolchains { mounts: found.mounts, env: found.env, setup_mounts: found.setup_mounts, setup_env }
+}
+
+/// What programs have to know of this machine's way out: whom it trusts, and its proxy. One that needs a
+/// password is for the owner to pass on.
+fn way_out(places: &dyn Places) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    if let Some(bundle) = BUNDLES.iter().find(|path| places.seen(Path::new(path)) == Seen::File) {
+        all.extend(TRUST.map(|name| (name.to_owned(), (*bundle).to_owned())));
+    }
+    let proxies = PROXIES.iter().filter_map(|name| Some(((*name).to_owned(), places.variable(name)?)));
+    all.extend(proxies.filter(|(_, value)| !value.contains('@')));
+    all
 }
 
 /// The search under way.
@@ -326,19 +345,10 @@ impl Finding<'_> {
             self.programs.push(programs);
         }
         let home = Path::new(CACHE).join("cargo");
-        // What a setup has fetched takes the place of the owner's registry, which a setup must not fill.
-        let own = !self.places.names(&self.cache.registry().join(FETCHED)).is_empty();
+        // What a setup fetches takes the place of the owner's registry, which a setup must not fill.
         for part in REGISTRY {
             let (source, target) = (self.cache.registry().join(part), home.join(part));
-            if own {
-                self.mounts.push(Mount {
-                    source: source.clone(),
-                    target: target.clone(),
-                    access: Access::Read,
-                });
-            } else {
-                self.show(&base.join(part), &target);
-            }
+            self.show(&base.join(part), &target);
             self.setup_mounts.push(Mount { source, target, access: Access::Write });
         }
         let sources =
@@ -383,9 +393,6 @@ impl Finding<'_> {
             ("GRADLE_USER_HOME", "gradle"),
         ] {
             self.set_path(name, &files.join(part));
-        }
-        if self.places.seen(&self.cache.files().join(GO_MODULES)) == Seen::Directory {
-            self.set_path("GOMODCACHE", &files.join(GO_MODULES));
         }
         // Python takes a compiled file for fresh when second and size of its source are the same: an
         // agent edits faster than that.

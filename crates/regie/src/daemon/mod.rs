@@ -193,6 +193,7 @@ fn runner_config(
         config.mounts.extend(found.mounts);
         config.env.extend(found.env);
         config.setup_mounts = found.setup_mounts;
+        config.setup_env = found.setup_env;
     }
     Ok(config)
 }

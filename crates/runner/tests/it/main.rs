@@ -9,5 +9,6 @@ mod offload;
 mod posture;
 mod recovery;
 mod services;
+mod setup;
 mod spec;
 mod tools;
