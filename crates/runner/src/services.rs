@@ -52,9 +52,21 @@ struct Running {
     /// How it ended, once it has.
     end: Arc<Mutex<Option<String>>>,
     thread: Option<JoinHandle<()>>,
-    /// What is wrong with it, for the next step to tell.
-    news: Option<String>,
+    state: State,
     is_told: bool,
+}
+
+/// How far a service has come.
+#[derive(Debug)]
+enum State {
+    /// It is waited for.
+    Starting,
+    /// It can be used.
+    Ready,
+    /// It was waited for long enough; it may be ready later.
+    Late(String),
+    /// It cannot be started.
+    Failed(String),
 }
 
 /// What a step finds.
@@ -77,16 +89,18 @@ impl Services {
             return Ok(Found::default());
         }
         let mut slot = self.lock();
-        if slot.is_none() {
-            let network = jail::network(config)?;
-            let start = |service| Running::start(config, network.as_ref(), service);
-            let mut running: Vec<Running> = config.services.iter().map(start).collect();
-            for (service, running) in config.services.iter().zip(&mut running) {
-                running.await_ready(config, network.as_ref(), service, stop);
+        let up = match &mut *slot {
+            Some(up) => up,
+            none => {
+                let network = jail::network(config)?;
+                let start = |service| Running::start(config, network.as_ref(), service);
+                let running = config.services.iter().map(start).collect();
+                none.insert(Up { network, running })
             }
-            *slot = Some(Up { network, running });
+        };
+        for (service, running) in config.services.iter().zip(&mut up.running) {
+            running.await_ready(config, up.network.as_ref(), service, stop);
         }
-        let Some(up) = slot.as_mut() else { return Ok(Found::default()) };
         let notes = up.running.iter_mut().filter_map(|running| running.note(config)).collect();
         Ok(Found { network: up.network.clone(), notes })
     }
@@ -113,7 +127,7 @@ impl Running {
             stop: None,
             end: Arc::default(),
             thread: None,
-            news: Some(format!("could not be started: {why}")),
+            state: State::Failed(format!("could not be started: {why}")),
             is_told: false,
         };
         let (stop, mut log) = match (Bell::new(), Log::open(config, &service.name)) {
@@ -139,7 +153,14 @@ impl Running {
         match thread {
             Ok(thread) => {
                 let name = service.name.clone();
-                Self { name, stop: Some(stop), end, thread: Some(thread), news: None, is_told: false }
+                Self {
+                    name,
+                    stop: Some(stop),
+                    end,
+                    thread: Some(thread),
+                    state: State::Starting,
+                    is_told: false,
+                }
             }
             Err(error) => failed(error.to_string()),
         }
@@ -149,6 +170,7 @@ impl Running {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Waits until it is ready, has ended, or its time is up; one that is late is looked at once more.
     fn await_ready(
         &mut self,
         config: &Config,
@@ -157,31 +179,35 @@ impl Running {
         stop: &Bell,
     ) {
         let Some(ready) = &service.ready else { return };
-        let patience = Duration::from_millis(service.ready_timeout);
-        let begin = Instant::now();
-        loop {
-            if self.end().is_some() || self.news.is_some() {
-                return;
-            }
-            let left = patience.saturating_sub(begin.elapsed());
-            if left.is_zero() {
-                let seconds = patience.as_secs_f64();
-                self.news = Some(format!("is not ready after {seconds} s: `{ready}` does not exit with 0"));
-                return;
-            }
+        let mut left = match self.state {
+            State::Ready | State::Failed(_) => return,
+            State::Starting => Duration::from_millis(service.ready_timeout),
+            State::Late(_) => Duration::ZERO,
+        };
+        let deadline = Instant::now().checked_add(left);
+        while self.end().is_none() {
             let program = Program::Service(ready);
+            let within = left.clamp(LOOK_EVERY, LOOK_WITHIN);
             let looked = jail::start(config, Effect::Read, program, Stdin::Null, network)
-                .map(|jailed| supervise(jailed, None, left.min(LOOK_WITHIN), stop, &mut Nowhere));
+                .map(|jailed| supervise(jailed, None, within, stop, &mut Nowhere));
             match looked {
                 Ok(Ok(Observed { ended: Ended::Cancelled, .. })) => return,
                 Ok(Ok(Observed { ended: Ended::Itself, status: Some(status), .. })) if status.success() => {
+                    self.state = State::Ready;
                     return;
                 }
                 Ok(_) => {}
                 Err(refused) => {
-                    self.news = Some(format!("cannot be looked at: {}", refused.hint));
+                    self.state = State::Failed(format!("cannot be looked at: {}", refused.hint));
                     return;
                 }
+            }
+            left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                let seconds = Duration::from_millis(service.ready_timeout).as_secs_f64();
+                let news = format!("is not ready after {seconds} s: `{ready}` does not exit with 0");
+                self.state = State::Late(news);
+                return;
             }
             // A step that is to end does not wait.
             if rests_until_rung(stop, LOOK_EVERY) {
@@ -192,10 +218,11 @@ impl Running {
 
     /// What a step has to tell of it: in full once, then that it still is so.
     fn note(&mut self, config: &Config) -> Option<String> {
-        let wrong = match (&self.news, self.end()) {
-            (Some(news), _) => news.clone(),
-            (None, Some(end)) => format!("has ended: {end}"),
-            (None, None) => return None,
+        let wrong = match (&self.state, self.end()) {
+            (State::Failed(news), _) => news.clone(),
+            (_, Some(end)) => format!("has ended: {end}"),
+            (State::Late(news), None) => news.clone(),
+            (State::Starting | State::Ready, None) => return None,
         };
         let name = &self.name;
         let shown = outputs(config, Ground::Jail).join(DIR).join(format!("{name}.log"));

@@ -97,6 +97,22 @@ fn one_that_ends_or_never_is_ready_is_told_and_the_commands_run() {
 }
 
 #[test]
+fn one_that_is_late_is_told_until_it_is_ready() {
+    let late = Service {
+        ready_timeout: 200,
+        ..service("web", &format!("while ! test -e open; do sleep 0.05; done; {SERVE}"), Some(READY))
+    };
+    let mut bench = bench(vec![late]);
+    assert!(bench.good("shell", command("echo one")).contains("service `web` is not ready after 0.2 s"));
+    std::fs::write(bench.config.workspace.join("open"), "").unwrap();
+    let mut text = bench.good("shell", command("echo two"));
+    while text.contains("is not ready") {
+        text = bench.good("shell", command("echo two"));
+    }
+    assert_eq!(text, "two\n");
+}
+
+#[test]
 fn what_is_looked_at_has_no_services() {
     let mut bench = bench(vec![service("web", SERVE, Some(READY))]);
     bench.good("list", json!({}));
