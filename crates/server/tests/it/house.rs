@@ -72,6 +72,7 @@ impl UseCases for House {
             line: "main".into(),
             base: "0".into(),
             model: "m".into(),
+            environment: None,
             warnings: vec![],
             position: 0,
         })
