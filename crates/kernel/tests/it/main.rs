@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cancel;
+mod fork;
 mod host;
 mod mutants;
 mod recovery;

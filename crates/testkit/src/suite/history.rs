@@ -98,6 +98,7 @@ impl Chain {
             system: Digest::of(b"system"),
             tools: Digest::of(b"tools"),
             caps: Caps::default(),
+            forked: None,
         };
         self.write(vec![(Fact::RunStarted(started), b"{\"goal\":\"mend it\"}".to_vec())])
     }
@@ -164,6 +165,7 @@ impl Chain {
         let by = "human:owner".to_owned();
         match self.dice.below(41) {
             0 => Command::Cancel { by },
+            1 if self.now.0.is_multiple_of(2) => Command::StopNow { by },
             1 => Command::Stop { by },
             2 => Command::Park { reason: Parking::Stopped },
             3..6 => Command::Resume { by },
