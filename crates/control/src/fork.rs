@@ -276,10 +276,9 @@ impl Making<'_> {
     fn spool(&self, run: RunId) -> Result<(), Error> {
         let of = |run: RunId| -> PathBuf { self.layout.spool.join(run.to_string()) };
         let (steps, mut told) = self.parent.known(self.point);
-        let mut older = self.parent.charter.started.forked.clone();
-        // What is inherited of inherited runs was told as well.
-        if let Some(forked) = older.take()
-            && let Ok(events) = lineage::inherited(self.journal, &forked)
+        // What that run inherited was told as well.
+        if let Some(forked) = &self.parent.charter.started.forked
+            && let Ok(events) = lineage::inherited(self.journal, forked)
         {
             told.extend(events.iter().filter_map(point::instructions));
         }

@@ -186,7 +186,7 @@ impl Control {
             system: mission.system,
             tools: mission.tools,
             caps: mission.caps,
-            forked,
+            forked: forked.map(Box::new),
         });
         let payload = serde_json::to_vec(mission).map_err(internal)?;
         let event = |fact, payload| Event { at: now, source: Source::Owner, fact, payload: Payload(payload) };

@@ -272,7 +272,7 @@ fn run_view(journal: &dyn Journal, row: &RunRow) -> Result<api::Run, Error> {
         gates: open_gates(journal, row)?,
         head: row.head.hash.to_string(),
         events: row.head.seq,
-        forked: started.forked.as_ref().map(view::origin),
+        forked: started.forked.as_deref().map(view::origin),
     })
 }
 

@@ -267,7 +267,7 @@ pub struct RunStarted {
     /// Where it comes from, when it goes on from another run.
     #[n(11)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forked: Option<Forked>,
+    pub forked: Option<Box<Forked>>,
 }
 
 /// Where a run comes from that goes on from another one: it stands where that one stood after an event.

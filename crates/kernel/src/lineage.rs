@@ -40,9 +40,9 @@ pub enum Error {
 }
 
 /// The reference of a run's first event to the run that it goes on from.
-pub const fn origin(first: &Fact) -> Option<&Forked> {
+pub fn origin(first: &Fact) -> Option<&Forked> {
     match first {
-        Fact::RunStarted(started) => started.forked.as_ref(),
+        Fact::RunStarted(started) => started.forked.as_deref(),
         _ => None,
     }
 }

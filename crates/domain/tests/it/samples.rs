@@ -41,15 +41,15 @@ pub(crate) fn started() -> RunStarted {
     }
 }
 
-pub(crate) fn forked() -> Forked {
-    Forked {
+pub(crate) fn forked() -> Box<Forked> {
+    Box::new(Forked {
         parent: RunId::from_bytes([8; 16]),
         step: STEP,
         seq: 40,
         head: Digest::of(b"head"),
         snapshot: Some("snap".into()),
         purpose: Purpose::FollowUp,
-    }
+    })
 }
 
 pub(crate) fn planned(step: StepNo, kind: StepKind, effect: Effect) -> StepPlanned {

@@ -229,7 +229,7 @@ impl View {
         }
         self.request.model.clone_from(&mission.model);
         self.relief.clears = started.driver != super::UNCLEARED;
-        match (&started.forked, is_first) {
+        match (started.forked.as_deref(), is_first) {
             (Some(_), true) => {
                 self.give_up("what this run goes on from is not there".into());
             }

@@ -57,7 +57,7 @@ pub(crate) const fn end_name(end: End) -> &'static str {
 /// The first line of a run: what it is for, and what it goes on from.
 pub(super) fn started_title(started: &RunStarted, goal: &str) -> String {
     let goal = clean(goal, 100);
-    match &started.forked {
+    match started.forked.as_deref() {
         None => format!("started: {goal}"),
         Some(Forked { parent, step, purpose: Purpose::Fork, .. }) => {
             format!("forked from {parent} at step {step}: {goal}")

@@ -162,7 +162,7 @@ impl World {
             mission: mission.id,
             branch: "coder/fork".into(),
             caps: mission.caps,
-            forked: Some(forked),
+            forked: Some(Box::new(forked)),
             ..parent.clone()
         };
         world.tell(Command::Start(started), mission);

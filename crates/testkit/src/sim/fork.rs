@@ -17,8 +17,8 @@ pub(super) struct Inherited {
 }
 
 impl Inherited {
-    pub(super) fn forked(&self) -> Forked {
-        self.forked.clone()
+    pub(super) fn forked(&self) -> Box<Forked> {
+        Box::new(self.forked.clone())
     }
 
     pub(super) fn events(&self) -> impl Iterator<Item = &Recorded> {
