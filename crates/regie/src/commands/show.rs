@@ -75,7 +75,8 @@ pub(super) async fn one(context: &Context, args: &args::Show) -> Result<Exit, Fa
         screen::put_json(&json!({ "run": run, "events": events }))?;
         return Ok(Exit::Done);
     }
-    let mut view = View::new(if args.full { Depth::Whole } else { Depth::Brief }, screen::width());
+    let depth = if args.full { Depth::Whole } else { Depth::Brief };
+    let mut view = View::new(depth, screen::width()).numbered();
     let mut shown = header(&run);
     for event in &events {
         shown.push_str(&view.event(event));

@@ -84,6 +84,10 @@ fn a_run_that_went_wrong_is_forked_before_its_mistake_and_merged() {
     let world = World::new(MODEL);
     let parent = wrong(&world);
     let before = chain(&world, &parent);
+    let timeline = world.ask(&["show", &parent]).flat();
+    let wrong_way = timeline.find("I write it anew").unwrap();
+    let numbers = timeline.find("#3").zip(timeline.find("#4")).unwrap();
+    assert!(numbers.0 < wrong_way && wrong_way < numbers.1, "the steps have their numbers: {timeline}");
     // Steps: 1 the model, 2 read, 3 seq, 4 the model, 5 the wrong way.
     let said = world.ask(&["fork", &parent, "add them", "--at", "3", "--yes"]);
     assert_eq!(said.code, Some(0), "{said:?}");
