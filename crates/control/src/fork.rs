@@ -129,13 +129,20 @@ impl Control {
         let (journal, artifacts, layout) = (self.journal(), Arc::clone(&self.artifacts), self.layout.clone());
         let (driver, tools) = (parent.charter.started.driver.clone(), parent.charter.started.tools);
         let (dir, made_branch) = (layout.workspace(run), branch.clone());
-        let workspace = dir.clone();
+        let (workspace, layout_spool) = (dir.clone(), layout.spool.clone());
         let make = move || {
             let toolbox = Toolbox::from_bytes(&artifacts.get(tools)?).map_err(missions::internal)?;
             let making = Making { journal: &*journal, layout: &layout, parent: &parent, point, purpose, now };
             making.make(run, &made_branch, from, mission, toolbox)
         };
-        let made = self.blocking(move || make().inspect_err(|_| missions::take_away(&dir))).await?;
+        let spool = layout_spool.join(run.to_string());
+        let left = spool.clone();
+        let take_away = move || {
+            missions::take_away(&dir);
+            // One that was not made is not there.
+            let _ = std::fs::remove_dir_all(&left);
+        };
+        let made = self.blocking(move || make().inspect_err(|_| take_away())).await?;
         warnings.extend(made.warnings);
         let first = First {
             run,
@@ -151,6 +158,7 @@ impl Control {
         let position = self.ports.journal.position();
         if let Err(error) = self.begin(first).await {
             missions::take_away(&workspace);
+            let _ = std::fs::remove_dir_all(&spool);
             return Err(error);
         }
         self.move_off(run, provider, &mut warnings).await;
@@ -187,7 +195,7 @@ impl Making<'_> {
         toolbox: Toolbox,
     ) -> Result<Made, Error> {
         let mut forked = self.reference()?;
-        self.is_remembered(&forked)?;
+        point::is_remembered(self.journal, &forked)?;
         let tree = Tree::open_or_create(&self.layout.tree(mission.project))?;
         let owner = Tree::inspect(Path::new(&mission.repository))?;
         let mut made = Made { mission, forked: forked.clone(), toolbox, warnings: Vec::new() };
@@ -238,17 +246,6 @@ impl Making<'_> {
             snapshot: None,
             purpose: self.purpose,
         })
-    }
-
-    /// Refuses what the agent could not be told: a content that was forgotten, a record that is not whole.
-    fn is_remembered(&self, forked: &Forked) -> Result<(), Error> {
-        let inherited = lineage::inherited(self.journal, forked).map_err(|error| {
-            Error::new(Kind::Conflict, "run.lineage", view::with_causes(&error)).mend_apart()
-        })?;
-        match inherited.iter().find(|event| event.payload.is_none()) {
-            Some(event) => Err(point::forgotten(event.header.run, event.header.seq)),
-            None => Ok(()),
-        }
     }
 
     /// The files to go on from; `None` for those of the owner's branch as it is now.

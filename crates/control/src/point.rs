@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::event::Recorded;
-use domain::fact::StepPlanned;
+use domain::fact::{Forked, StepPlanned};
 use domain::{Effect, Fact, Outcome, RunId, StepKind, StepNo};
 use engine::host::{Checkpoint, DELIVER, MERGE};
+use kernel::lineage;
 use kernel::port::Journal;
 use store::{Commit, Tree, TreeId};
 
 use crate::error::{Error, Kind};
 use crate::layout::Layout;
 use crate::runs::Charter;
+use crate::view;
 
 /// Events read at a time.
 const PAGE: usize = 4096;
@@ -228,6 +230,16 @@ fn is_of_the_end(planned: &StepPlanned) -> bool {
     planned.kind == StepKind::WaitHuman || matches!(planned.tool.as_str(), MERGE | DELIVER)
 }
 
+/// Refuses what the agent could not be told: a record that is not whole, a content that was forgotten.
+pub(crate) fn is_remembered(journal: &dyn Journal, forked: &Forked) -> Result<(), Error> {
+    let inherited = lineage::inherited(journal, forked)
+        .map_err(|error| Error::new(Kind::Conflict, "run.lineage", view::with_causes(&error)).mend_apart())?;
+    match inherited.iter().find(|event| event.payload.is_none()) {
+        Some(event) => Err(forgotten(event.header.run, event.header.seq)),
+        None => Ok(()),
+    }
+}
+
 /// A content that was forgotten cannot be gone on from.
 pub(crate) fn forgotten(run: RunId, seq: u64) -> Error {
     let detail = format!("the content of event {seq} of run {run} was forgotten: nothing can go on from it");
@@ -235,8 +247,41 @@ pub(crate) fn forgotten(run: RunId, seq: u64) -> Error {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
+    use domain::fact::Purpose;
+    use testkit::fakes::MemoryJournal;
+    use testkit::suite::history::Chain;
+
     use super::*;
+
+    #[test]
+    fn what_was_forgotten_or_altered_cannot_be_gone_on_from() {
+        let journal = MemoryJournal::default();
+        let mut chain = Chain::new(1);
+        journal.create(chain.start()).unwrap();
+        journal.create(Chain::new(2).start()).unwrap();
+        let Ok([first]) = <[Recorded; 1]>::try_from(journal.events(chain.run())) else { panic!("one event") };
+        let forked = Forked {
+            parent: chain.run(),
+            step: StepNo(0),
+            seq: 1,
+            head: first.hash,
+            snapshot: None,
+            purpose: Purpose::Fork,
+        };
+        is_remembered(&journal, &forked).unwrap();
+        let altered = Forked { head: domain::Digest::of(b"another"), ..forked.clone() };
+        let refused = is_remembered(&journal, &altered).unwrap_err();
+        assert_eq!(
+            (refused.code, refused.hint.as_deref()),
+            ("run.lineage", Some("see `regie audit verify`"))
+        );
+        journal.forget(chain.run(), 1);
+        let refused = is_remembered(&journal, &forked).unwrap_err();
+        assert_eq!((refused.code, refused.status()), ("fork.forgotten", 409));
+        assert!(refused.hint.is_some());
+    }
 
     #[test]
     fn the_end_of_the_work_is_told_from_the_work() {

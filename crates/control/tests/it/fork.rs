@@ -36,6 +36,16 @@ input = { command = "cat NOTE; echo second > SECOND" }
 text = "There are two notes."
 
 [[scenario]]
+name = "else"
+match = "Write elsewhere"
+[[scenario.turn]]
+[[scenario.turn.call]]
+name = "shell"
+input = { command = "echo else > ELSE" }
+[[scenario.turn]]
+text = "It is written."
+
+[[scenario]]
 name = "wrong"
 [[scenario.turn]]
 text = "A note first."
@@ -180,13 +190,18 @@ fn a_fork_survives_the_daemon_and_the_move_of_the_line() {
     }
     let gate = world.gate(&run);
     assert_eq!(file(&world, &run, "sum.sh"), "echo $(($1 + $2))\n");
-    // Another mission moves the line under the proposal.
-    let other = world.gate(&parent);
-    world.answer(&other, "refuse").unwrap();
-    world.write("OTHER", "other\n");
-    world.commit("Other");
+    // Another mission moves the line under the proposal: it is checked and asked for again.
+    let elsewhere = StartMission { goal: "Write elsewhere".into(), done: Vec::new(), ..world.mission() };
+    let (other, asked) = world.asked(elsewhere);
+    world.answer(&asked, "approve").unwrap();
+    assert_eq!(world.ended(&other).0, "done");
     world.answer(&gate, "approve").unwrap();
+    let again = world.until(&run, |run| run.gates.first().is_some_and(|open| *open != gate.gate));
+    let again = world.block(world.control().gate_fetch(&again.gates[0])).unwrap();
+    world.answer(&again, "approve").unwrap();
     assert_eq!(world.ended(&run).0, "done");
+    let file = |name: &str| std::fs::read_to_string(world.project().join(name)).unwrap();
+    assert_eq!((file("ELSE").as_str(), file("sum.sh").as_str()), ("else\n", "echo $(($1 + $2))\n"));
     assert!(world.block(world.control().audit_verify()).unwrap().intact);
 }
 

@@ -152,13 +152,13 @@ fn a_fork_of_a_fork_keeps_the_order_of_all_that_came_before() {
     say(&mut fork, "word one");
     fork.model(&calls(vec![shell("u1", "ls")]));
     let step = fork.one("shell");
-    fork.done(&step, Outcome::Succeeded, &output("files", 0));
+    fork.done(&step, Outcome::Succeeded, &output("listed", 0));
     let mut second = fork.forked(fork.upto(&step), Purpose::Fork, &mission(&["true"]));
     assert_eq!(next_request(&second), next_request(&fork));
     say(&mut second, "word two");
     let text = second.messages().to_string();
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is not in {text}"));
-    assert!(at("alpha") < at("word one") && at("word one") < at("files") && at("files") < at("word two"));
+    assert!(at("alpha") < at("word one") && at("word one") < at("listed") && at("listed") < at("word two"));
     reloads(&second);
 }
 

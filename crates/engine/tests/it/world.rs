@@ -169,6 +169,17 @@ impl World {
         world
     }
 
+    /// How many events came before its own.
+    pub(crate) fn inherited(&self) -> usize {
+        self.inherited.len()
+    }
+
+    /// Its criteria, as commands.
+    pub(crate) fn criteria(&self) -> Vec<String> {
+        let mission: Mission = serde_json::from_slice(&self.events[0].payload.as_ref().unwrap().0).unwrap();
+        mission.done.into_iter().map(|Criterion::Command { command }| command).collect()
+    }
+
     /// How many events there are up to and with the result of a step.
     pub(crate) fn upto(&self, step: &StepPlanned) -> usize {
         let is_result =

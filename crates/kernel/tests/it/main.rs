@@ -9,6 +9,7 @@ mod recovery;
 mod regressions;
 mod say;
 mod schedules;
+mod stop;
 
 use testkit::sim::{Act, Flaws, Op, Owner, Program, World};
 
