@@ -222,7 +222,7 @@ impl Making<'_> {
         made.warnings.extend(start::not_included(&included));
         made.mission.withheld = start::withheld(&included);
         if let Some(files) = &files {
-            tree.keep(branch, files)?;
+            tree.snapshot_hold(branch, files)?;
             workspace.restore(files).map_err(|error| {
                 tracing::warn!(run = %self.parent.run, error = view::with_causes(&error), "a snapshot cannot be restored");
                 self.parent.files_gone(self.point)

@@ -154,7 +154,7 @@ impl Parent {
     }
 
     fn there(&self, tree: &Tree, point: Point, files: TreeId) -> Result<TreeId, Error> {
-        if tree.has(&files)? { Ok(files) } else { Err(self.files_gone(point)) }
+        if tree.snapshot_is_there(&files)? { Ok(files) } else { Err(self.files_gone(point)) }
     }
 
     pub(crate) fn files_gone(&self, point: Point) -> Error {
@@ -247,7 +247,6 @@ pub(crate) fn forgotten(run: RunId, seq: u64) -> Error {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
     use domain::fact::Purpose;
     use testkit::fakes::MemoryJournal;

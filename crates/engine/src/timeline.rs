@@ -230,12 +230,10 @@ impl Timeline {
                 } else {
                     String::new()
                 };
-                let outcome = if *now { "interrupts what runs" } else { "" };
-                Item {
-                    detail,
-                    outcome: outcome.into(),
-                    ..item(Kind::Said, format!("said: {}", clean(text, 100)))
-                }
+                let said = item(Kind::Said, format!("said: {}", clean(text, 100)));
+                // Right after the first event it is what a fork begins with, and nothing runs.
+                let outcome = if *now && said.seq > 2 { "interrupts what runs" } else { "" };
+                Item { detail, outcome: outcome.into(), ..said }
             }
             Fact::Resumed { by } => item(Kind::Rest, format!("resumed by {}", clean(by, 60))),
             Fact::Ended { end } => Item {
