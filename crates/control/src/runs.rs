@@ -138,12 +138,20 @@ impl Control {
         .await
     }
 
-    /// Stops a run at its next boundary.
+    /// Lets a run rest at its next boundary: what runs comes to its end.
+    ///
+    /// # Errors
+    /// When there is no such run, or it does not move.
+    pub async fn run_pause(&self, name: &str) -> Result<(), Error> {
+        self.run_order(name, Order::Stop { by: OWNER.into() }).await
+    }
+
+    /// Lets a run rest now: what runs is interrupted.
     ///
     /// # Errors
     /// When there is no such run, or it does not move.
     pub async fn run_stop(&self, name: &str) -> Result<(), Error> {
-        self.run_order(name, Order::Stop { by: OWNER.into() }).await
+        self.run_order(name, Order::StopNow { by: OWNER.into() }).await
     }
 
     /// Cancels a run.
@@ -251,7 +259,7 @@ fn run_view(journal: &dyn Journal, row: &RunRow) -> Result<api::Run, Error> {
         goal: mission.goal,
         repository: mission.repository,
         line: mission.line,
-        branch: started.branch,
+        branch: started.branch.clone(),
         model: mission.model,
         status: if waiting { "waiting" } else { row.status }.into(),
         end: row.end.map(view::name),
@@ -264,6 +272,7 @@ fn run_view(journal: &dyn Journal, row: &RunRow) -> Result<api::Run, Error> {
         gates: open_gates(journal, row)?,
         head: row.head.hash.to_string(),
         events: row.head.seq,
+        forked: started.forked.as_deref().map(view::origin),
     })
 }
 

@@ -241,6 +241,7 @@ impl RunState {
                     self.interrupt();
                 }
             }
+            Fact::Interrupted { .. } => self.interrupt_running(),
         }
         self.account_waiting(at);
     }
@@ -277,6 +278,14 @@ impl RunState {
         for open in self.open.values_mut() {
             let begun = matches!(open.phase, Phase::Planned | Phase::Intended { .. });
             open.interrupted |= begun && open.is_executed() && open.planned.effect != Effect::IdempotentWrite;
+        }
+    }
+
+    /// The same for what runs alone: what has not begun keeps its place.
+    fn interrupt_running(&mut self) {
+        for open in self.open.values_mut() {
+            let runs = matches!(open.phase, Phase::Intended { .. });
+            open.interrupted |= runs && open.is_executed() && open.planned.effect != Effect::IdempotentWrite;
         }
     }
 

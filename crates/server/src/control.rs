@@ -34,6 +34,14 @@ impl UseCases for Control {
         Control::run_diff(self, run).await
     }
 
+    async fn run_fork(&self, run: &str, wanted: api::Fork) -> Result<api::Started, Error> {
+        Control::run_fork(self, run, wanted).await
+    }
+
+    async fn run_pause(&self, run: &str) -> Result<(), Error> {
+        Control::run_pause(self, run).await
+    }
+
     async fn run_stop(&self, run: &str) -> Result<(), Error> {
         Control::run_stop(self, run).await
     }

@@ -51,6 +51,8 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/runs/{run}", get(run_fetch::<U>))
         .route("/runs/{run}/events", get(run_events::<U>))
         .route("/runs/{run}/diff", get(run_diff::<U>))
+        .route("/runs/{run}/fork", post(run_fork::<U>))
+        .route("/runs/{run}/pause", post(run_pause::<U>))
         .route("/runs/{run}/stop", post(run_stop::<U>))
         .route("/runs/{run}/cancel", post(run_cancel::<U>))
         .route("/runs/{run}/resume", post(run_resume::<U>))
@@ -138,6 +140,22 @@ async fn run_events<U: UseCases>(
 
 async fn run_diff<U: UseCases>(State(house): State<House<U>>, Named(run): Named) -> Answer<api::Diff> {
     Ok(Json(house.use_cases.run_diff(&run).await?))
+}
+
+async fn run_fork<U: UseCases>(
+    State(house): State<House<U>>,
+    Named(run): Named,
+    Body(wanted): Body<api::Fork>,
+) -> Result<(StatusCode, Json<api::Started>), Problem> {
+    Ok((StatusCode::CREATED, Json(house.use_cases.run_fork(&run, wanted).await?)))
+}
+
+async fn run_pause<U: UseCases>(
+    State(house): State<House<U>>,
+    Named(run): Named,
+) -> Result<StatusCode, Problem> {
+    house.use_cases.run_pause(&run).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn run_stop<U: UseCases>(

@@ -35,7 +35,15 @@ pub trait UseCases: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<api::Event>, Error>> + Send;
     /// What a run has changed.
     fn run_diff(&self, run: &str) -> impl Future<Output = Result<api::Diff, Error>> + Send;
-    /// Lets a run rest; it can be resumed.
+    /// Starts a run of the same mission that goes on from where another one stood.
+    fn run_fork(
+        &self,
+        run: &str,
+        wanted: api::Fork,
+    ) -> impl Future<Output = Result<api::Started, Error>> + Send;
+    /// Lets a run rest when what runs has ended; it can be resumed.
+    fn run_pause(&self, run: &str) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Interrupts what runs and lets the run rest; it can be resumed.
     fn run_stop(&self, run: &str) -> impl Future<Output = Result<(), Error>> + Send;
     /// Ends a run for good.
     fn run_cancel(&self, run: &str) -> impl Future<Output = Result<(), Error>> + Send;

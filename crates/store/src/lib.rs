@@ -11,6 +11,7 @@ mod checkout;
 mod deliver;
 mod diff;
 mod error;
+mod forked;
 pub mod git;
 mod hold;
 mod id;

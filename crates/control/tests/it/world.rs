@@ -212,6 +212,7 @@ impl World {
             approve_merge: false,
             allow_unjailed: false,
             dirty: false,
+            follow: None,
             vendor: self.vendor(),
         }
     }

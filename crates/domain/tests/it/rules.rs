@@ -66,6 +66,7 @@ fn command(state: &RunState, (kind, a, b): Raw) -> Command {
         17 => Command::FireTimer { step },
         18 => Command::Claim { fence: u64::from(b), holder: "node:here".into() },
         19 if b % 8 == 0 => Command::Cancel { by: by() },
+        19 if b % 8 == 1 => Command::StopNow { by: by() },
         19 => Command::Stop { by: by() },
         20 if b % 2 == 0 => Command::Park { reason: Parking::Stopped },
         20 => Command::Resume { by: by() },

@@ -109,6 +109,12 @@ pub(super) struct View {
     pub(super) moves: u32,
     /// What the owner said and the model has not read.
     pub(super) unread: Vec<String>,
+    /// Events that came before the first of this run: positions count over all of them.
+    pub(super) offset: u64,
+    /// The last position.
+    pub(super) position: u64,
+    /// Whether the last event was the one that the run goes on with from another one.
+    pub(super) is_at_fork: bool,
     jobs: BTreeMap<StepNo, Job>,
 }
 
@@ -150,12 +156,20 @@ impl View {
             refused_at: None,
             moves: 0,
             unread: Vec::new(),
+            offset: 0,
+            position: 0,
+            is_at_fork: false,
             jobs: BTreeMap::new(),
         }
     }
 
     pub(super) fn fold(&mut self, header: &Header, payload: Option<&Payload>) {
-        let seq = header.seq;
+        if let Fact::RunStarted(_) = header.fact {
+            self.offset = self.position;
+        }
+        let seq = self.offset.saturating_add(header.seq);
+        self.position = seq;
+        let was_at_fork = std::mem::take(&mut self.is_at_fork);
         match &header.fact {
             Fact::RunStarted(started) => self.start(header, started, payload),
             Fact::StepPlanned(planned) => {
@@ -185,7 +199,7 @@ impl View {
                 self.failures = 0;
                 self.pauses = 0;
             }
-            Fact::Said { now, .. } => self.said(seq, *now, payload),
+            Fact::Said { now, .. } => self.said(seq, *now, was_at_fork, payload),
             _ => {}
         }
         self.hear(seq);
@@ -198,8 +212,10 @@ impl View {
     }
 
     fn start(&mut self, header: &Header, started: &RunStarted, payload: Option<&Payload>) {
+        let is_first = self.started.is_none();
         self.run = Some(header.run);
         self.started = Some(started.clone());
+        self.begin_steps();
         let mission = payload.and_then(|payload| serde_json::from_slice::<Mission>(&payload.0).ok());
         let Some(mission) = mission else {
             return self.give_up("the mission of this run was forgotten or cannot be read".into());
@@ -213,10 +229,24 @@ impl View {
         }
         self.request.model.clone_from(&mission.model);
         self.relief.clears = started.driver != super::UNCLEARED;
-        self.pin(header.seq, prompt::goal(&mission));
-        self.judgements = vec![Judgement::Due; mission.done.len()];
-        self.mission = Some(mission);
-        self.stage = Stage::Asking;
+        match (started.forked.as_deref(), is_first) {
+            (Some(_), true) => {
+                self.give_up("what this run goes on from is not there".into());
+            }
+            (Some(forked), false) => self.go_on_from(forked, mission),
+            (None, _) => {
+                self.pin(self.position, prompt::goal(&mission));
+                self.judgements = vec![Judgement::Due; mission.done.len()];
+                self.mission = Some(mission);
+                self.stage = Stage::Asking;
+            }
+        }
+    }
+
+    /// The steps of this run are numbered from 1, whatever it inherits.
+    fn begin_steps(&mut self) {
+        self.jobs.clear();
+        self.compactions.clear();
     }
 
     /// What a step is for follows from the stage it was planned in: steps are planned in order.
@@ -273,6 +303,7 @@ impl View {
             (Job::Verdict(at), Denial::Interrupted) => self.judge_again(at),
             // It is planned again, after what the owner said.
             (Job::Ask, Denial::Interrupted) => self.stage = Stage::Asking,
+            (Job::Compact, Denial::Interrupted) => {}
             (Job::Deliver, _) => self.left_undelivered(&words::denial(reason)),
             (_, Denial::Budget { cap }) => self.exhausted(*cap),
             (job, _) => {

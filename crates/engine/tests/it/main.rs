@@ -5,6 +5,7 @@ mod chaos;
 mod endings;
 mod faults;
 mod flow;
+mod fork;
 mod relief;
 mod said;
 mod timeline;

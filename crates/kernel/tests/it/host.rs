@@ -4,6 +4,7 @@
 mod bench;
 mod claims;
 mod failures;
+mod lineage;
 mod orders;
 
 use std::time::Duration;

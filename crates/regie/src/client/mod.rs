@@ -110,6 +110,14 @@ impl Client {
         self.get(&format!("/runs/{}/diff", name(run)?)).await
     }
 
+    pub(crate) async fn run_fork(&self, run: &str, wanted: &api::Fork) -> Result<api::Started, Error> {
+        self.post(&format!("/runs/{}/fork", name(run)?), wanted).await
+    }
+
+    pub(crate) async fn run_pause(&self, run: &str) -> Result<(), Error> {
+        self.command(&format!("/runs/{}/pause", name(run)?), &()).await
+    }
+
     pub(crate) async fn run_stop(&self, run: &str) -> Result<(), Error> {
         self.command(&format!("/runs/{}/stop", name(run)?), &()).await
     }

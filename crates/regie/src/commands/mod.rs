@@ -3,6 +3,7 @@
 mod audit;
 mod config;
 mod costs;
+mod fork;
 mod gate;
 mod log;
 mod model_script;
@@ -76,6 +77,8 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Cat(args) => read::cat(context, &args.artifact).await,
         Command::Search(args) => read::search(context, &args).await,
         Command::Resume(args) => rest::resume(context, &args).await,
+        Command::Fork(args) => fork::run(context, args).await,
+        Command::Pause(one) => rest::pause(context, &one.run).await,
         Command::Stop(one) => rest::stop(context, &one.run).await,
         Command::Cancel(one) => rest::cancel(context, &one.run).await,
         Command::Undo(args) => undo::run(context, &args).await,

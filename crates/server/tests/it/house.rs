@@ -106,6 +106,7 @@ impl UseCases for House {
             gates: vec![],
             head: String::new(),
             events: 0,
+            forked: None,
         })
     }
 
@@ -122,6 +123,14 @@ impl UseCases for House {
 
     async fn run_diff(&self, run: &str) -> Result<api::Diff, Error> {
         nothing(run)
+    }
+
+    async fn run_fork(&self, run: &str, _: api::Fork) -> Result<api::Started, Error> {
+        nothing(run)
+    }
+
+    async fn run_pause(&self, _: &str) -> Result<(), Error> {
+        Ok(())
     }
 
     async fn run_stop(&self, run: &str) -> Result<(), Error> {

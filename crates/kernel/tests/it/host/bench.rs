@@ -148,6 +148,8 @@ impl Drivers for Scripts {
 struct Defective;
 
 impl Driver for Defective {
+    fn inherit(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
+
     fn fold(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
 
     fn next(&self, _: &RunState) -> kernel::driver::Next {
