@@ -88,7 +88,7 @@ impl Lens {
 }
 
 /// A path as git reads it in a list that colons separate.
-fn quoted(path: &Path) -> OsString {
+pub(crate) fn quoted(path: &Path) -> OsString {
     let mut out = vec![b'"'];
     for byte in OsStr::as_bytes(path.as_os_str()) {
         if matches!(byte, b'"' | b'\\') {

@@ -139,11 +139,15 @@ fn ignored_files_are_copied_and_never_committed() {
 
     let workspace = world.workspace("run_1");
     let included = workspace.include(&world.owner()).unwrap();
-    assert_eq!(included.copied, paths(&[".env.test", "fixtures/deep/data"]));
+    assert_eq!(included.copied, paths(&[".env.test", "fixtures/deep/data", "links/dir", "links/out"]));
     let left: Vec<_> = included.left.iter().map(|(path, _)| path.clone()).collect();
-    assert_eq!(left, paths(&["links/dir", "links/out", "mine"]));
-    for absent in [".env.live", "node_modules", "links/out", "links/dir", "mine"] {
+    assert_eq!(left, paths(&["mine"]));
+    for absent in [".env.live", "node_modules", "mine"] {
         assert!(!exists(workspace.dir(), absent), "{absent}");
+    }
+    // A link stays one, and nothing of what it leads to is copied.
+    for (link, to) in [("links/out", world.home().join("outside")), ("links/dir", world.home().to_owned())] {
+        assert_eq!(fs::read_link(workspace.dir().join(link)).unwrap(), to);
     }
     // Whatever an agent does to the rules, they do not get into a commit, and a roll-back keeps them.
     let start = workspace.snapshot().unwrap().tree;
