@@ -12,12 +12,15 @@ from description import Wrong
 from layout import arm
 from repository import Repository
 
+GOAL = "Make the failing test pass"
 # How long one command of Regie's may take, in seconds. Nothing depends on it but a hanging test's end.
 PATIENCE = 900
 # What of the owner's home a step could want to write to.
 HOMES = [".cargo/bin", ".cargo/config.toml", ".cargo/registry/cache", ".cargo/registry/src", ".cargo/git",
          ".rustup/toolchains", ".npm/_cacache/index-v5", ".npmrc", ".pyenv/versions", ".pyenv/shims",
          ".config", ".local/bin", ".local/lib", ".gitconfig", ".profile", ".bashrc", ".ssh"]
+# How many directories below these are looked at: toolchains have a hundred thousand files.
+DEEP = 3
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -61,7 +64,7 @@ class Mission:
         before = listing()
         self.start_model()
         began = time.monotonic()
-        said = self.regie("run", "Make the failing test pass", "--model", "scripted", "--yes", "--json", show=True)
+        said = self.regie("run", GOAL, "--model", "scripted", "--yes", "--json", show=True)
         self.numbers["seconds"] = time.monotonic() - began
         self.holds(said)
         if self.project.layout["kind"] == "submodule":
@@ -80,6 +83,7 @@ class Mission:
         self.holds_warnings(started.get("warnings", []))
         self.holds_answers()
         repository = self.repository
+        must(repository.ask("rev-parse", "HEAD") != self.base, f"the owner's branch did not move:\n{self.outline()}")
         must(repository.ask("rev-parse", "HEAD^{tree}") == self.expected,
              f"the merge is not the original:\n{repository.ask('diff', '--stat', self.expected, 'HEAD')}")
         must(repository.ask("merge-base", self.base, "HEAD") == self.base, "the owner's history was rewritten")
@@ -95,7 +99,7 @@ class Mission:
         for wanted in self.project.expect.get("diff", []):
             must(wanted in diff, f"the diff does not show {wanted!r}:\n{diff}")
         must(self.regie("show", "last").strip(), "`regie show` says nothing")
-        self.numbers["steps"] = sum("StepStarted" in event or "step_started" in event for event in self.facts())
+        self.numbers["steps"] = sum(event["fact"]["fact"] == "step_completed" for event in self.events())
 
     def holds_warnings(self, warnings):
         wanted = self.project.expect.get("warnings", [])
@@ -140,9 +144,8 @@ class Mission:
         must(repository.ask("ls-tree", "HEAD", "--", path) == link, "the submodule's commit was changed")
         must(repository.ask("status", "--porcelain") == "", "the owner's checkout is not clean")
 
-    def facts(self):
-        text = self.regie("log", "last", "--json")
-        return [line for line in text.splitlines() if line]
+    def events(self):
+        return [json.loads(line) for line in self.regie("log", "last", "--json").splitlines() if line]
 
     def outline(self):
         try:
@@ -170,8 +173,8 @@ class Mission:
         done = subprocess.run([self.binary, *args], cwd=self.repository.path, env=env, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, errors="replace", timeout=PATIENCE)
         if done.returncode != 0:
-            more = f"\n{self.outline()}" if show else ""
-            raise Wrong(f"`regie {' '.join(args)}` ended with {done.returncode}:\n{done.stderr}{done.stdout[-3000:]}{more}")
+            more = self.outline() if show else done.stdout[-3000:]
+            raise Wrong(f"`regie {' '.join(args)}` ended with {done.returncode}:\n{done.stderr}{more}")
         return json.loads(done.stdout) if parse else done.stdout
 
     def close(self):
@@ -222,14 +225,14 @@ def listing():
     found = {}
     home = os.path.expanduser("~")
     for part in HOMES:
-        stack = [os.path.join(home, part)]
+        stack = [(os.path.join(home, part), DEEP)]
         while stack:
-            path = stack.pop()
+            path, deep = stack.pop()
             try:
                 meta = os.lstat(path)
                 found[path] = (meta.st_size, meta.st_mtime_ns, meta.st_mode)
-                if os.path.isdir(path) and not os.path.islink(path):
-                    stack += [entry.path for entry in os.scandir(path)]
+                if deep and os.path.isdir(path) and not os.path.islink(path):
+                    stack += [(entry.path, deep - 1) for entry in os.scandir(path)]
             except OSError:
                 continue
     return found

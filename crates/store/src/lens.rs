@@ -81,6 +81,11 @@ impl Lens {
         }
     }
 
+    /// The top of the owner's checkout.
+    pub(crate) fn owner_root(&self) -> &Path {
+        &self.place.root
+    }
+
     /// The owner's store of objects.
     pub(crate) fn objects(&self) -> PathBuf {
         self.place.common_dir.join("objects")

@@ -12,9 +12,9 @@ fn with_submodules() -> World {
         let at = world.home().join(name);
         fs::create_dir(&at).unwrap();
         git(&at, &["init", "-q", "-b", "main"]);
-        put(&at, "code", &format!("{name}\r\n"));
-        put(&at, ".gitattributes", "* text eol=lf\n");
-        git(&at, &["-c", "core.autocrlf=false", "add", "code"]);
+        put(&at, "code", &format!("{name}\n"));
+        put(&at, ".gitattributes", "* text eol=crlf\n");
+        git(&at, &["add", "-A"]);
         git(&at, &["commit", "-q", "-m", "Start"]);
         if name == "dep" {
             let deep = world.home().join("deep");
@@ -40,8 +40,9 @@ fn the_files_are_there_and_the_recorded_commit_stays() {
     let found = workspace.fill_submodules(&world.owner()).unwrap();
     assert_eq!(found.filled, [PathBuf::from("dep"), PathBuf::from("dep/deep")]);
     assert!(found.left.is_empty(), "{found:?}");
+    // The bytes are those on record, whatever attributes ask for.
     let read = |path: &str| fs::read_to_string(workspace.dir().join(path)).unwrap();
-    assert_eq!((read("dep/code"), read("dep/deep/code")), ("dep\r\n".into(), "deep\r\n".into()));
+    assert_eq!((read("dep/code"), read("dep/deep/code")), ("dep\n".into(), "deep\n".into()));
     assert!(!workspace.dir().join("dep/.git").exists());
 
     let start = workspace.snapshot().unwrap().tree;

@@ -61,6 +61,13 @@ fn what_git_would_alter_is_refused() {
     let refused = world.tree.import_uncommitted(&world.owner(), &signature()).unwrap_err();
     assert!(matches!(&refused, Error::Altered { what } if what.contains("filter")), "{refused}");
     fs::remove_file(world.repo().join("a.bin")).unwrap();
+    // Line feeds that are asked for alter only what has other line ends.
+    world.owner_write(".gitattributes", "* text=auto eol=lf\n");
+    world.tree.import_uncommitted(&world.owner(), &signature()).unwrap();
+    world.owner_write("README", "changed\r\n");
+    let refused = world.tree.import_uncommitted(&world.owner(), &signature()).unwrap_err();
+    assert!(matches!(&refused, Error::Altered { what } if what.contains("eol")), "{refused}");
+    world.owner_write("README", "changed\n");
     world.git(&["config", "core.autocrlf", "true"]);
     let refused = world.tree.import_uncommitted(&world.owner(), &signature()).unwrap_err();
     assert!(matches!(&refused, Error::Altered { what } if what.contains("autocrlf")), "{refused}");
