@@ -67,13 +67,14 @@ class Mission:
         said = self.regie("run", GOAL, "--model", "scripted", "--yes", "--json", show=True)
         self.numbers["seconds"] = time.monotonic() - began
         self.holds(said)
+        changed = sorted(set(before.items()) ^ set(listing().items()))
+        must(not changed, f"something was written outside: {[path for path, _ in changed[:5]]}")
+        self.holds_tests()
         if self.project.layout["kind"] == "submodule":
             self.holds_without_submodule()
         self.regie("serve", "--stop")
         orphans = self.orphans()
-        must(not orphans, f"processes were left behind: {orphans}")
-        changed = sorted(set(before.items()) ^ set(listing().items()))
-        must(not changed, f"something was written outside: {[path for path, _ in changed[:5]]}")
+        must(not orphans, f"processes were left behind: {[said_of(pid) for pid in orphans]}")
 
     def holds(self, said):
         lines = [json.loads(line) for line in said.splitlines() if line]
@@ -92,7 +93,6 @@ class Mission:
         status = repository.ask("status", "--porcelain", "--ignore-submodules=none")
         must(status == "", f"the owner's checkout is not clean:\n{status}")
         must(self.mark is None or not os.path.exists(self.mark), "a program of the repository's settings ran")
-        self.holds_tests()
         audit = self.regie("audit", "verify", "--json", parse=True)
         must(audit["intact"] and audit["runs"] >= 1, f"the audit found something: {audit}")
         diff = self.regie("diff", "last")
@@ -191,7 +191,7 @@ class Mission:
 
     def orphans(self):
         """What Regie started and left behind: processes that became ours when their parents ended."""
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while True:
             ours = [pid for pid in children() if not self.model or pid != self.model.pid]
             for pid in ours:
@@ -218,6 +218,14 @@ def adopt_orphans():
 def children():
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         return [int(pid) for pid in file.read().split()]
+
+
+def said_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return f"{pid}: " + file.read().replace(b"\0", b" ").decode(errors="replace")[:200]
+    except OSError:
+        return str(pid)
 
 
 def listing():
