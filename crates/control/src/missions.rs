@@ -231,6 +231,8 @@ impl Control {
                 std::fs::create_dir_all(parent).map_err(|error| unavailable("store.failed", &error))?;
             }
             let workspace = tree.workspace_create(&branch, &dir)?;
+            let submodules = workspace.fill_submodules(&owner)?;
+            begin.warnings.extend(start::submodules(&submodules));
             let included = workspace.include(&owner)?;
             begin.warnings.extend(start::not_included(&included));
             let instructions = instructions(workspace.dir());

@@ -72,6 +72,9 @@ fn done(toolchains: &[Toolchain]) -> String {
     if !left.is_empty() {
         text.push_str(&format!("# Found too: done = {}\n", commands(&left).written()));
     }
+    for unseen in chosen.iter().filter_map(|found| found.unseen) {
+        text.push_str(&format!("# Runs see {unseen} only if a line of .worktreeinclude says `{unseen}/`.\n"));
+    }
     text.push_str(&format!("done = {}\n", commands(&chosen).written()));
     text
 }
