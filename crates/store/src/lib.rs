@@ -20,6 +20,7 @@ mod message;
 pub mod owner;
 mod proposal;
 mod revert;
+mod seen;
 mod snapshot;
 mod tree;
 mod uncommitted;

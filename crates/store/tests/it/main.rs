@@ -8,5 +8,6 @@ mod line;
 mod owner;
 mod restore;
 mod revert;
+mod unchanged;
 mod uncommitted;
 mod world;
