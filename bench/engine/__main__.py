@@ -33,7 +33,7 @@ class Table:
 
     def __init__(self):
         self.missed = []
-        print(f"{'':4}{'what':<64}{'measured':>10}  {'target':<8}", flush=True)
+        print(f"{'':4}{'what':<86}{'measured':>10}  target", flush=True)
 
     def row(self, what, value, most=None, form="{:.2f}"):
         is_met = most is None or value <= most
@@ -41,7 +41,7 @@ class Table:
             self.missed.append(what)
         mark = "    " if most is None else "  ✓ " if is_met else "  ✗ "
         target = "" if most is None else "≤ " + form.format(most)
-        print(f"{mark}{what:<64}{form.format(value):>10}  {target:<8}", flush=True)
+        print(f"{mark}{what:<86}{form.format(value):>10}  {target}".rstrip(), flush=True)
 
 
 def isolate():
@@ -54,7 +54,8 @@ def isolate():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh", b"lo", IFF_UP))
     if user != 0:
-        for name, text in [("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")]:
+        maps = [("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")]
+        for name, text in maps:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
 
@@ -78,7 +79,8 @@ def turns(table, root, binary):
     parts = {part: used.peaks.get(part, 0) for part in ["run", "__runner"]}
     # The daemon is the part that the client started.
     parts["serve"] = max(used.peaks.get("serve", 0), used.peaks.get("--home", 0))
-    table.row(f"Regie, {LONG} turns: peak resident MB, daemon + runner + client", sum(parts.values()) / 1024, 80, "{:.0f}")
+    table.row(f"Regie, {LONG} turns: peak resident MB, daemon + runner + client", sum(parts.values()) / 1024, 80,
+              "{:.0f}")
     requests = used.sizes[-1] / used.sizes[0]
     table.row("  the last request / the first one, in bytes (the wire resends all)", requests)
 
@@ -88,7 +90,8 @@ def per_turn(root, name, make, rounds):
     few, many = SHORT // 10, SHORT
     costs = []
     for number in range(rounds):
-        small, large = (programs.measure(root, f"{name}-{turns}-{number}", turns, make) for turns in (few, many))
+        small, large = (programs.measure(root, f"{name}-{turns}-{number}", turns, make)
+                        for turns in (few, many))
         costs.append((large.seconds - small.seconds) / (many - few))
     return min(costs) - programs.command_seconds()
 
@@ -101,7 +104,7 @@ def peers(table, root, binary, npm, rounds):
         ("Claude Code, permissions skipped (no jail)", programs.claude(npm), None),
     ]:
         try:
-            peer = per_turn(root, name.split(",")[0].replace(" ", "") + name[-4:-1], make, rounds)
+            peer = per_turn(root, "".join(filter(str.isalnum, name)), make, rounds)
         except programs.Failed as failure:
             print(f"  ? {name} could not be measured: {failure}", flush=True)
             table.missed.append(name)
@@ -123,20 +126,24 @@ def version(table, binary, times=50):
 def start(table, root, binary, rounds):
     first, starts, worktrees = measure_starts(root, binary, rounds)
     middle = statistics.median
-    table.row(f"start of a run, 30,000 files / git worktree add, median of {rounds}", middle(starts) / middle(worktrees), 1.2)
+    table.row(f"start of a run, 30,000 files / git worktree add, median of {rounds}",
+              middle(starts) / middle(worktrees), 1.2)
     table.row("  the fastest of each", min(starts) / min(worktrees))
     table.row("  the first start, which imports the history / git worktree add", first / middle(worktrees))
 
 
 def main():
-    options = argparse.ArgumentParser(prog="bench/engine")
+    options_of = argparse.ArgumentParser(prog="bench/engine")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    options.add_argument("--root", default=cache, help="where the measured programs work; not a temporary directory")
-    options.add_argument("--npm", default="target/bench/npm", help="where the peers are installed")
-    options.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
-    options.add_argument("--rounds", type=int, default=3)
-    options = options.parse_args()
-    binary, npm, only = os.path.realpath(os.environ["REGIE"]), os.path.realpath(options.npm), options.only.split(",")
+    options_of.add_argument("--root", default=cache, help="where the measured programs work; not a temporary directory")
+    options_of.add_argument("--npm", default="target/bench/npm", help="where the peers are installed")
+    options_of.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
+    options_of.add_argument("--rounds", type=int, default=3)
+    options = options_of.parse_args()
+    binary, npm = os.path.realpath(os.environ["REGIE"]), os.path.realpath(options.npm)
+    only = options.only.split(",")
+    if unknown := set(only) - set(PARTS):
+        options_of.error(f"there is no part {', '.join(sorted(unknown))}")
     if "peers" in only:
         install(npm)
     os.makedirs(options.root, exist_ok=True)
