@@ -21,6 +21,7 @@ mod message;
 pub mod owner;
 mod proposal;
 mod revert;
+mod seen;
 mod snapshot;
 mod submodule;
 mod tree;

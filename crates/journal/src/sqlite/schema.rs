@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::Rules;
@@ -112,6 +113,8 @@ pub(super) fn connect(path: &Path, purpose: Purpose, rules: Rules) -> Result<Con
 fn configure(connection: &Connection, rules: Rules) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Else a kept statement is planned anew for every number that it is given.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", if rules.sync { "FULL" } else { "OFF" })?;
     // On macOS a plain sync stops at the drive's cache.

@@ -9,5 +9,6 @@ mod owner;
 mod restore;
 mod revert;
 mod submodule;
+mod unchanged;
 mod uncommitted;
 mod world;
