@@ -5,11 +5,15 @@ mod bad_input;
 mod compaction;
 mod configuration;
 mod crash;
+mod goal;
 mod init;
 #[cfg(target_os = "linux")]
 mod jail;
+mod keep;
 mod mission;
+mod notify;
 mod read;
+mod receiver;
 mod reference;
 mod refusals;
 mod start;
