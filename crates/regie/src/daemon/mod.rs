@@ -82,7 +82,10 @@ fn scratch(home: &Home) -> Result<()> {
     Ok(())
 }
 
-fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>, Arc<dyn Records>)> {
+/// What the daemon itself goes on to use.
+type Assembled = (Arc<Control>, Arc<RunnerExecutor>, Arc<dyn Records>);
+
+fn assemble(home: &Home) -> Result<Assembled> {
     let layout =
         Layout { home: home.root().to_owned(), trees: home.trees(), work: home.work(), spool: home.spool() };
     let sqlite = Arc::new(SqliteJournal::open(home.db()).context("the journal cannot be opened")?);

@@ -22,4 +22,5 @@ mod terminal;
 #[cfg(target_os = "linux")]
 mod toolchains;
 mod undo;
+mod upgrade;
 mod world;
