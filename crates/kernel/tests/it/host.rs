@@ -5,6 +5,7 @@ mod bench;
 mod claims;
 mod failures;
 mod orders;
+mod sleep;
 
 use std::time::Duration;
 

@@ -16,6 +16,7 @@ mod read;
 mod receiver;
 mod reference;
 mod refusals;
+mod sleep;
 mod start;
 #[cfg(target_os = "linux")]
 mod terminal;
