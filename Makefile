@@ -34,6 +34,7 @@ lint: ## Formatting and lints
 layers: ## The floors of the house, and the shape of its files
 	$(CARGO) xtask layers
 	$(CARGO) xtask sources
+	scripts/unit-holds
 
 deny: ## Licences, bans and sources of dependencies
 	$(CARGO) xtask deny
@@ -56,7 +57,7 @@ crash: ## Kills daemon and runner at every step boundary, and 50 times at random
 
 proof: crash ## The long campaigns
 
-dist: build ## Packs one archive: binary, man pages, completions, licence
+dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"
 
 clean: ## Removes what was built
