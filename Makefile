@@ -35,6 +35,7 @@ lint: ## Formatting and lints
 layers: ## The floors of the house, and the shape of its files
 	$(CARGO) xtask layers
 	$(CARGO) xtask sources
+	scripts/unit-holds
 
 deny: ## Licences, bans and sources of dependencies
 	$(CARGO) xtask deny
@@ -66,7 +67,7 @@ bench-engine: build ## What the engine costs beside its peers (npm, pinned): one
 
 proof: crash projects bench-engine ## The long campaigns
 
-dist: build ## Packs one archive: binary, man pages, completions, licence
+dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"
 
 clean: ## Removes what was built

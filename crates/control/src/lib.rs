@@ -11,6 +11,8 @@
 //! | [`costs`], [`search`] | what was spent; words in all missions |
 //! | [`gates`] | what waits for the owner, and the answers |
 //! | [`undo`] | taking a merge back |
+//! | [`notify`] | what the owner is told of |
+//! | [`keep`] | what lies in the home, and what of it may go |
 //! | [`audit`] | verification of the chains |
 //! | [`executor`] | who executes which step: the vendor, the host, the jail |
 //! | [`workspaces`] | the kernel's workspace port over the store |
@@ -28,8 +30,10 @@ pub mod error;
 pub mod executor;
 pub mod fork;
 pub mod gates;
+pub mod keep;
 pub mod layout;
 pub mod missions;
+pub mod notify;
 pub mod runs;
 pub mod say;
 pub mod search;

@@ -81,6 +81,21 @@ struct Base {
     told: BTreeSet<String>,
 }
 
+/// Takes the spool of a run that is over away, once its runner has left. Whether it did so.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn clear_away(dir: &Path) -> Result<bool, Error> {
+    if !dir.exists() {
+        return Ok(false);
+    }
+    match crate::lock::take(dir).map_err(io(dir, "locked"))? {
+        // Held until all of it is gone, so that no runner begins in what is left.
+        Some(_lock) => fs::remove_dir_all(dir).map(|()| true).map_err(io(dir, "removed")),
+        None => Ok(false),
+    }
+}
+
 impl Index {
     fn take(&mut self, spooled: &Spooled) {
         let step = spooled.step;

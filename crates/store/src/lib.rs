@@ -16,6 +16,7 @@ pub mod git;
 mod hold;
 mod id;
 mod include;
+mod keep;
 mod lens;
 mod message;
 pub mod owner;

@@ -6,6 +6,7 @@ mod claims;
 mod failures;
 mod lineage;
 mod orders;
+mod sleep;
 
 use std::time::Duration;
 

@@ -164,6 +164,14 @@ impl Client {
         self.post(&format!("/gates/{}/answer", name(gate)?), answer).await
     }
 
+    pub(crate) async fn usage(&self) -> Result<api::Usage, Error> {
+        self.get("/usage").await
+    }
+
+    pub(crate) async fn sweep(&self, order: &api::Sweep) -> Result<api::Swept, Error> {
+        self.post("/sweep", order).await
+    }
+
     pub(crate) async fn audit_verify(&self) -> Result<api::Audit, Error> {
         self.post("/audit/verify", &()).await
     }

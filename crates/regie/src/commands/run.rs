@@ -2,7 +2,7 @@
 
 use control::api;
 
-use super::{Context, config::place, row, vendor};
+use super::{Context, config::place, goal, row, vendor};
 use crate::args;
 use crate::config::{self, Config, Flags, Key};
 use crate::failure::{Exit, Failure};
@@ -10,9 +10,7 @@ use crate::follow::{self, Options};
 use crate::screen::{self, style, text};
 
 pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Failure> {
-    if args.goal.trim().is_empty() {
-        return Err(Failure::usage("the goal is empty").hint("say what is to be achieved: regie run \"…\""));
-    }
+    let goal = goal::read(args.goal.as_deref(), args.goal_file.as_deref())?;
     let followed = match &args.follow {
         Some(run) => Some(context.connect().await?.run_fetch(run).await?),
         None => None,
@@ -36,7 +34,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     })?;
     let vendor = vendor();
     let wanted = api::StartMission {
-        goal: args.goal,
+        goal,
         project,
         done: config.done(),
         model: config.text(Key::Model),

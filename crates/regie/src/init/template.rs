@@ -32,8 +32,9 @@ pub(super) fn project(toolchains: &[Toolchain]) -> String {
 /// The owner's file.
 pub(super) fn installation() -> String {
     let mut text = INSTALLATION.to_owned();
-    write(&mut text, Level::Installation, |key| {
-        format!("# {} = {}\n", key.path().1, key.built_in().written())
+    write(&mut text, Level::Installation, |key| match key {
+        Key::NotifySecretEnv => "# webhook_secret_env = \"REGIE_WEBHOOK_SECRET\"\n".into(),
+        _ => format!("# {} = {}\n", key.path().1, key.built_in().written()),
     });
     text
 }

@@ -178,6 +178,14 @@ impl UseCases for House {
         if digest == "beef" { Ok(b"<script>".to_vec()) } else { nothing(digest) }
     }
 
+    async fn usage(&self) -> Result<api::Usage, Error> {
+        nothing("usage")
+    }
+
+    async fn sweep(&self, order: api::Sweep) -> Result<api::Swept, Error> {
+        Ok(api::Swept { dry_run: order.dry_run, ..api::Swept::default() })
+    }
+
     async fn audit_verify(&self) -> Result<api::Audit, Error> {
         Ok(api::Audit { intact: true, runs: 0, events: 0, erased: 0, broken: vec![] })
     }

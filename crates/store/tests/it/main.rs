@@ -4,6 +4,7 @@
 
 mod deliver;
 mod hostile;
+mod keep;
 mod line;
 mod owner;
 mod restore;

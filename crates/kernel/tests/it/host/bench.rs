@@ -27,6 +27,7 @@ pub(super) struct Bench {
     pub(super) drivers: Arc<Scripts>,
     pub(super) host: Arc<Host>,
     pub(super) run: RunId,
+    pub(super) clock: Arc<RuntimeClock>,
 }
 
 impl Bench {
@@ -39,18 +40,19 @@ impl Bench {
             broken: AtomicBool::new(false),
             panics: AtomicBool::new(false),
         });
+        let clock = Arc::new(RuntimeClock::begin());
         let ports = Ports {
             journal: Arc::clone(&journal) as _,
             authority: Arc::new(Rules(program)),
             executor: Arc::clone(&executor) as _,
             workspaces: Arc::new(Still),
             drivers: Arc::clone(&drivers) as _,
-            clock: Arc::new(RuntimeClock::begin()),
+            clock: Arc::clone(&clock) as _,
             rng: Arc::new(CountingRng::default()),
         };
         let run = begin(&journal, 1);
         let host = Arc::new(Host::new(ports, HOLDER.into()));
-        Self { journal, executor, drivers, host, run }
+        Self { journal, executor, drivers, host, run, clock }
     }
 
     /// Puts another run on record.
