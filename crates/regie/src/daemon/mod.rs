@@ -78,7 +78,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
     let artifacts: Arc<FileArtifacts> =
         Arc::new(FileArtifacts::open(home.artifacts()).context("the artifacts cannot be opened")?);
     let day_cap = FileDayCap::open(home).map_err(|error| anyhow::anyhow!("{error}; {}", error.mend()))?;
-    let clock = Arc::new(SystemClock);
+    let clock = Arc::new(SystemClock::new());
     let deltas = control::deltas();
     let vendors = Arc::new(Vendors::new(connect()));
     let program = std::env::current_exe().context("the path of this binary is unknown")?;
