@@ -116,6 +116,8 @@ impl Control {
                 .base
                 .parse()
                 .map_err(|_| Error::new(Kind::Internal, "run.damaged", "the run's base is no commit"))?;
+            // What others merged meanwhile is none of its changes.
+            let base = tree.base(&charter.started.branch)?.unwrap_or(base);
             let workspace = tree.workspace_open(&charter.started.branch, &layout.workspace(run));
             // A run that ended before its first checkpoint has all of its work in the workspace.
             let (head, diff) = match (workspace, tree.branch_head(&charter.started.branch)) {
@@ -129,7 +131,7 @@ impl Control {
             };
             Ok(api::Diff {
                 run: run.to_string(),
-                base: charter.mission.base,
+                base: base.hex().to_owned(),
                 head,
                 files: diff.files.iter().map(view::file).collect(),
                 patch: String::from_utf8_lossy(&diff.patch).into_owned(),

@@ -30,11 +30,13 @@ pub(crate) enum Key {
     MaxTokens,
     MaxTime,
     DayMaxDollars,
+    DeliverySign,
+    DeliveryHooks,
     Setup,
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 8] = [
+pub(crate) const KEYS: [Key; 10] = [
     Key::Done,
     Key::Model,
     Key::MaxDollars,
@@ -42,6 +44,8 @@ pub(crate) const KEYS: [Key; 8] = [
     Key::MaxTokens,
     Key::MaxTime,
     Key::DayMaxDollars,
+    Key::DeliverySign,
+    Key::DeliveryHooks,
     Key::Setup,
 ];
 
@@ -56,6 +60,8 @@ impl Key {
             Self::MaxTokens => ("mission", "max_tokens"),
             Self::MaxTime => ("mission", "max_time"),
             Self::DayMaxDollars => ("day", "max_dollars"),
+            Self::DeliverySign => ("delivery", "sign"),
+            Self::DeliveryHooks => ("delivery", "hooks"),
             Self::Setup => ("run", "setup"),
         }
     }
@@ -82,6 +88,14 @@ impl Key {
                 "What all missions of one UTC day may spend together, in dollars.\n\
                  Only the owner sets it, here; a change counts from the next model call on."
             }
+            Self::DeliverySign => {
+                "Whether a delivery signs as your git is configured to (commit.gpgSign): with a merge in your name.\n\
+                 Where that does not work unattended, the branch is left alone and the command is printed."
+            }
+            Self::DeliveryHooks => {
+                "Whether your own post-merge hook runs after a delivery. One that lies in the tree never does.\n\
+                 What your hook starts in the tree may be an agent's work, and runs outside the jail."
+            }
             Self::Setup => {
                 "The command that prepares a fresh checkout. Regie does not run it yet: it is shown only."
             }
@@ -96,6 +110,7 @@ impl Key {
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
             Self::MaxTurns | Self::MaxTokens => Kind::Count,
             Self::MaxTime => Kind::Span,
+            Self::DeliverySign | Self::DeliveryHooks => Kind::Switch,
         }
     }
 
@@ -103,7 +118,9 @@ impl Key {
     pub(crate) const fn may_stand(self, level: Level) -> bool {
         match self {
             Self::Done | Self::Setup => matches!(level, Level::Project),
-            Self::DayMaxDollars => matches!(level, Level::Installation),
+            Self::DayMaxDollars | Self::DeliverySign | Self::DeliveryHooks => {
+                matches!(level, Level::Installation)
+            }
             _ => true,
         }
     }
@@ -116,7 +133,7 @@ impl Key {
             Self::MaxTurns => Some("REGIE_MAX_TURNS"),
             Self::MaxTokens => Some("REGIE_MAX_TOKENS"),
             Self::MaxTime => Some("REGIE_MAX_TIME"),
-            Self::Done | Self::DayMaxDollars | Self::Setup => None,
+            Self::Done | Self::DayMaxDollars | Self::DeliverySign | Self::DeliveryHooks | Self::Setup => None,
         }
     }
 
@@ -129,7 +146,7 @@ impl Key {
             Self::MaxTurns => Some("--max-turns"),
             Self::MaxTokens => Some("--max-tokens"),
             Self::MaxTime => Some("--max-time"),
-            Self::DayMaxDollars | Self::Setup => None,
+            Self::DayMaxDollars | Self::DeliverySign | Self::DeliveryHooks | Self::Setup => None,
         }
     }
 
@@ -144,6 +161,8 @@ impl Key {
             Self::MaxTokens => Value::Count(caps.tokens),
             Self::MaxTime => Value::Span(caps.millis),
             Self::DayMaxDollars => Value::Dollars(DAY_NANODOLLARS),
+            Self::DeliverySign => Value::Switch(true),
+            Self::DeliveryHooks => Value::Switch(false),
             Self::Setup => Value::Text(String::new()),
         }
     }

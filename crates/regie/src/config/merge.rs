@@ -139,7 +139,7 @@ impl Config {
             Key::MaxTurns => flags.max_turns.map(Value::Count),
             Key::MaxTokens => flags.max_tokens.map(Value::Count),
             Key::MaxTime => flags.max_time.map(Value::Span),
-            Key::DayMaxDollars | Key::Setup => None,
+            Key::DayMaxDollars | Key::DeliverySign | Key::DeliveryHooks | Key::Setup => None,
         }
     }
 
@@ -154,6 +154,11 @@ impl Config {
             Value::Text(text) if !text.is_empty() => Some(text),
             _ => None,
         }
+    }
+
+    /// Whether a switch is on.
+    pub(crate) fn is_on(&self, key: Key) -> bool {
+        matches!(self.setting(key).value, Value::Switch(true))
     }
 
     /// The criteria that hold.

@@ -48,6 +48,15 @@ pub(crate) fn day_cap(home: &Home) -> Result<u64, Error> {
     Ok(config.amount(Key::DayMaxDollars))
 }
 
+/// What a delivery may do in the owner's name, as the installation has it.
+///
+/// # Errors
+/// What makes no sense in the installation's file.
+pub(crate) fn manners(home: &Home) -> Result<store::Manners, Error> {
+    let config = Config::read(&installation_file(home), None, &|_| None, Flags::default())?;
+    Ok(store::Manners { sign: config.is_on(Key::DeliverySign), hooks: config.is_on(Key::DeliveryHooks) })
+}
+
 /// The installation's file.
 pub(crate) fn installation_file(home: &Home) -> PathBuf {
     home.root().join("config.toml")

@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Count,
     /// A span as `1h30m`.
     Span,
+    /// `true` or `false`.
+    Switch,
 }
 
 /// A value of a key.
@@ -33,6 +35,8 @@ pub(crate) enum Value {
     Count(u64),
     /// Milliseconds.
     Span(u64),
+    /// Yes or no.
+    Switch(bool),
 }
 
 impl Kind {
@@ -61,6 +65,8 @@ impl Kind {
             (Self::Dollars, DeValue::Float(number)) => self.of_text(&number.as_str().replace('_', "")),
             (Self::Dollars, _) => Err("expected dollars as a number, as 2 or 0.50".into()),
             (Self::Count, _) => Err("expected a whole number from 1 on".into()),
+            (Self::Switch, DeValue::Boolean(yes)) => Ok(Value::Switch(*yes)),
+            (Self::Switch, _) => Err("expected true or false".into()),
         }
     }
 
@@ -81,6 +87,7 @@ impl Kind {
                 .map(Value::Count)
                 .ok_or_else(|| "expected a whole number from 1 on".into()),
             Self::Span => span(text).map(Value::Span),
+            Self::Switch => text.parse().map(Value::Switch).map_err(|_| "expected true or false".to_owned()),
         }
     }
 }
@@ -90,7 +97,7 @@ impl Value {
     pub(crate) fn amount(&self) -> Option<u64> {
         match self {
             Self::Dollars(amount) | Self::Count(amount) | Self::Span(amount) => Some(*amount),
-            Self::Commands(_) | Self::Text(_) => None,
+            Self::Commands(_) | Self::Text(_) | Self::Switch(_) => None,
         }
     }
 
@@ -106,6 +113,7 @@ impl Value {
             Self::Dollars(nanodollars) => text::dollars(*nanodollars),
             Self::Count(count) => text::count(*count),
             Self::Span(millis) => text::bound(*millis),
+            Self::Switch(yes) => yes.to_string(),
         }
     }
 
@@ -116,6 +124,7 @@ impl Value {
             Self::Text(value) if value.is_empty() => serde_json::Value::Null,
             Self::Text(value) => json!(value),
             Self::Dollars(amount) | Self::Count(amount) | Self::Span(amount) => json!(amount),
+            Self::Switch(yes) => json!(yes),
         }
     }
 
@@ -124,7 +133,7 @@ impl Value {
         match self {
             Self::Dollars(_) => Some("nanodollars"),
             Self::Span(_) => Some("milliseconds"),
-            Self::Commands(_) | Self::Text(_) | Self::Count(_) => None,
+            Self::Commands(_) | Self::Text(_) | Self::Count(_) | Self::Switch(_) => None,
         }
     }
 
@@ -145,6 +154,7 @@ impl Value {
                 }
             }
             Self::Count(count) => text::count(*count).replace(',', "_"),
+            Self::Switch(yes) => yes.to_string(),
             Self::Span(millis) => quoted(&text::bound(*millis).replace("min", "m").replace(' ', "")),
         }
     }

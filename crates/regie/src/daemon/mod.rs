@@ -8,7 +8,7 @@ mod system;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use control::executor::{Dispatch, HostExecutor, ModelExecutor};
+use control::executor::{Dispatch, HostExecutor, Manners, ModelExecutor};
 use control::vendors::{Connect, Vendors};
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Layout, Parts, drivers::NativeDrivers};
@@ -94,6 +94,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
         ))
     };
     let outside = outside_tools()?;
+    let manners = manners(home);
     let dispatch = Dispatch {
         model: ModelExecutor::new(Arc::clone(&vendors), Arc::clone(&clock) as _, deltas.clone()),
         host: HostExecutor::new(
@@ -101,7 +102,8 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
             Arc::clone(&journal),
             Arc::clone(&artifacts) as _,
             Arc::clone(&clock) as _,
-        ),
+        )
+        .with_manners(Arc::clone(&manners)),
         jail: Arc::clone(&runner) as _,
         outside: outside.iter().map(|(tool, run)| (tool.spec.name.clone(), Arc::clone(run))).collect(),
     };
@@ -127,6 +129,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
         deltas,
         toolbox: toolbox(outside.into_iter().map(|(tool, _)| tool))?,
         jail,
+        manners,
         holder: format!("daemon:{}", std::process::id()),
     });
     Ok((Arc::new(control), runner))
@@ -136,6 +139,17 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
 fn toolbox(outside: impl Iterator<Item = engine::Tool>) -> Result<engine::Toolbox> {
     let built_in = engine::Toolbox::built_in()?;
     Ok(engine::Toolbox::new(built_in.iter().cloned().chain(outside).collect())?)
+}
+
+/// The owner's file, read for each delivery. While it makes no sense, what is built in holds.
+fn manners(home: &Home) -> Manners {
+    let home = home.clone();
+    Arc::new(move || {
+        crate::config::manners(&home).unwrap_or_else(|error| {
+            tracing::warn!(%error, "a delivery does what is built in");
+            store::Manners { sign: true, hooks: false }
+        })
+    })
 }
 
 type Outside = (engine::Tool, Arc<dyn Executor>);

@@ -5,6 +5,7 @@
 mod deliver;
 mod hostile;
 mod line;
+mod manners;
 mod owner;
 mod restore;
 mod revert;
