@@ -25,6 +25,12 @@ pub(crate) enum Error {
     /// Neither an option nor the environment says where.
     #[error("nothing says where Regie's home is: set REGIE_HOME or HOME to an absolute path")]
     Nowhere,
+    /// Programs that Regie starts take its paths as text.
+    #[error("the home {} is not UTF-8: set REGIE_HOME to a path that is", path.display())]
+    NotUtf8 {
+        /// The path.
+        path: PathBuf,
+    },
     /// The path cannot be made absolute.
     #[error("the home {} is not a usable path; set REGIE_HOME to an absolute one", path.display())]
     Path {
@@ -96,7 +102,7 @@ impl Home {
     /// directory.
     ///
     /// # Errors
-    /// [`Error::Nowhere`] and [`Error::Path`].
+    /// [`Error::Nowhere`], [`Error::Path`] and [`Error::NotUtf8`].
     pub(crate) fn resolve(asked: Option<&Path>) -> Result<Self, Error> {
         let root = match asked.filter(|path| !path.as_os_str().is_empty()) {
             Some(path) => path.to_owned(),
@@ -107,6 +113,9 @@ impl Home {
             Ok(root) => root,
             Err(_) => std::path::absolute(&root).map_err(|source| Error::Path { path: root, source })?,
         };
+        if root.to_str().is_none() {
+            return Err(Error::NotUtf8 { path: root });
+        }
         let socket = socket_of(&root);
         Ok(Self { root, socket })
     }
