@@ -188,7 +188,7 @@ impl Git {
     /// programs, hooks. `None`: it took longer than `within`, and was ended with all of its group.
     ///
     /// Its streams are files: whatever it leaves behind keeps nobody waiting.
-    pub(crate) fn as_owner(self, within: Duration) -> Result<Option<Outcome>, Error> {
+    pub(crate) fn run_as_owner(self, within: Duration) -> Result<Option<Outcome>, Error> {
         let lost = |source| Error::Io { command: self.name.to_owned(), source };
         let (mut out, mut err) = (tempfile::tempfile().map_err(lost)?, tempfile::tempfile().map_err(lost)?);
         #[expect(

@@ -81,7 +81,7 @@ pub(crate) fn merge_as_owner(
         git = git.arg("-S");
     }
     let git = git.args(["-p", from.hex(), "-p", to.hex(), "-F"]).arg(file.path()).arg(tree.to_string());
-    let ended = git.as_owner(SIGN_WITHIN).map_err(said)?;
+    let ended = git.run_as_owner(SIGN_WITHIN).map_err(said)?;
     let Some(ended) = ended else {
         return Err(format!("no answer within {} s", SIGN_WITHIN.as_secs()));
     };
@@ -167,7 +167,7 @@ pub(crate) fn hook_run(place: &Place, head: &Commit) -> Option<String> {
 
 fn run(place: &Place, head: &Commit) -> Option<String> {
     let git = Git::in_dir(&place.root, "hook").args(["run", "--ignore-missing", HOOK, "--", "0"]);
-    let why = match git.as_owner(HOOK_WITHIN) {
+    let why = match git.run_as_owner(HOOK_WITHIN) {
         Ok(Some(ended)) if ended.code == 0 => return None,
         Ok(Some(ended)) => in_words(&ended.failure("hook")),
         Ok(None) => format!("it was ended after {} s", HOOK_WITHIN.as_secs()),

@@ -82,3 +82,20 @@ async fn a_claim_in_the_future_keeps_nobody_out() {
     assert_eq!(next.at_rest().await, DONE);
     in_order(&next);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_came_due_while_no_daemon_ran_fires_once() {
+    let bench = Bench::new(&[&[Op::new(Act::Timer(10 * MINUTE))], &[Op::new(Act::Put)]]);
+    bench.launch().await.unwrap();
+    pass(9 * MINUTE).await;
+    // Two daemons in a row, before and after the moment: neither skips it, neither doubles it.
+    let second = bench.successor(Arc::new(RuntimeClock::begin()));
+    second.launch().await.unwrap();
+    pass(2 * MINUTE).await;
+    let third = second.successor(Arc::new(RuntimeClock::begin()));
+    let _ = third.launch().await;
+    pass(20 * MINUTE).await;
+    assert_eq!(third.state().status, DONE);
+    assert_eq!(third.journal.count(third.run, "timer_fired"), 1);
+    in_order(&third);
+}

@@ -3,6 +3,7 @@
 
 mod budget;
 mod clock;
+mod complaints;
 mod daemons;
 mod delivery;
 mod disk;
