@@ -422,3 +422,36 @@ fn converse(child: &mut Child, input: &[u8], limit: usize) -> io::Result<Outcome
         Ok(Outcome { code: status.code().unwrap_or(-1), stdout: out, truncated, stderr })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_the_owners_git_starts_is_ended_with_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let repo = scratch.path();
+        Git::in_dir(repo, "init").args(["-q", "."]).run().unwrap();
+        let hook = repo.join(".git/hooks/post-merge");
+        fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        let mark = "735186310";
+        fs::write(&hook, format!("#!/bin/sh\necho begun\nsleep {mark}\n")).unwrap();
+        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        let run = Git::in_dir(repo, "hook").args(["run", "post-merge", "--", "0"]);
+        assert!(run.run_as_owner(Duration::from_millis(300)).unwrap().is_none());
+        let is_alive = || {
+            fs::read_dir("/proc").unwrap().flatten().any(|process| {
+                let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+                let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+                !stat.contains(") Z ") && String::from_utf8_lossy(&line).contains(mark)
+            })
+        };
+        // Whoever is killed may need a moment to be gone.
+        while is_alive() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -35,9 +35,7 @@ fn is_taken_by_a_vendor(request: &Value) {
 
 /// A model whose first command never ends by itself.
 fn stuck() -> World {
-    let world =
-        calling(&[("shell", json!({ "command": "touch begun; while [ ! -e go ]; do sleep 0.01; done" }))]);
-    world
+    calling(&[("shell", json!({ "command": "touch begun; while [ ! -e go ]; do sleep 0.01; done" }))])
 }
 
 fn begun(world: &World) -> String {

@@ -8,6 +8,7 @@ mod daemons;
 mod delivery;
 mod disk;
 mod locale;
+mod missions;
 mod model;
 mod moved;
 mod orders;
