@@ -4,6 +4,7 @@
 mod host;
 mod inflight;
 mod model;
+mod room;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use domain::StepKind;
 use kernel::port::{Executor, Inbox, Work};
 
-pub use host::HostExecutor;
+pub use host::{HostExecutor, Manners};
 pub use model::ModelExecutor;
 
 /// Sends each step to the executor that it belongs to.

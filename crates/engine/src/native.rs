@@ -105,16 +105,20 @@ impl Native {
             Stage::Following => self.view.commit(),
             _ => None,
         };
+        // The last commit of a run that ends is the agent's work and nothing else.
+        let follow = !matches!(self.view.stage, Stage::Saving { .. });
         self.host_step(
             StepKind::Checkpoint,
             host::CHECKPOINT,
             Risk::Workspace,
             &CheckpointRequest {
                 branch: self.view.branch().to_owned(),
-                base: mission.base.clone(),
+                base: self.view.base().unwrap_or(&mission.base).to_owned(),
                 line: mission.line.clone(),
                 message: self.view.commit_message("Checkpoint"),
                 keep: keep.map(str::to_owned),
+                follow,
+                unresolved: self.view.unresolved.clone(),
             },
         )
     }

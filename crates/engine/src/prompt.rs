@@ -173,8 +173,15 @@ pub(crate) struct Unmet {
 }
 
 /// What the model is told when the definition of done is not met.
-pub(crate) fn unmet(failures: &[Unmet], replan: bool) -> String {
-    let mut text = String::from("Not done yet. Regie ran the definition of done:\n");
+pub(crate) fn unmet(failures: &[Unmet], replan: bool, followed: bool) -> String {
+    let mut text = String::new();
+    if followed {
+        text.push_str(
+            "Others have merged changes while you worked. Regie has merged them into your files: read \
+             again what you go on with.\n\n",
+        );
+    }
+    text.push_str("Not done yet. Regie ran the definition of done:\n");
     for Unmet { command, how, output } in failures {
         let output = tail(output, 6_000);
         let output = if output.trim().is_empty() { "(no output)" } else { output };
@@ -189,6 +196,18 @@ pub(crate) fn unmet(failures: &[Unmet], replan: bool) -> String {
         }
     });
     text
+}
+
+/// What the model is told when others changed the same places.
+pub(crate) fn conflict(line: &str, paths: &[String]) -> String {
+    let paths = paths.join("\n- ");
+    format!(
+        "While you worked, other changes were merged into `{line}`, and some are in the same places as yours. \
+         Regie has merged them into your files; these hold both versions:\n- {paths}\n\nWhere they are text, \
+         yours stands between `<<<<<<<` and `=======`, the other between `=======` and `>>>>>>>`. Read each \
+         file, make it do what both sides meant, remove the marks, verify, and finish again. A file that one \
+         side deleted is there as the other left it: keep it or delete it."
+    )
 }
 
 /// The beginning of a text, at most `cap` bytes, ending between characters.

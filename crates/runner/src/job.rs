@@ -57,6 +57,7 @@ struct Done {
 impl Job<'_> {
     /// Runs the step; its result is on disk when this returns.
     pub(crate) fn run(&self) -> Result<Spooled, Failure> {
+        self.spool.keep_reserve();
         let done = match Call::parse(self.work) {
             Err(text) => bad_input(text),
             Ok(Call::Shell(shell)) => self.shell(&shell)?,

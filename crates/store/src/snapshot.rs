@@ -115,9 +115,13 @@ impl Workspace {
         self.clear_left_overs()?;
         let rewrite = || self.git("read-tree").args(["--reset", "-u", tree.hex()]).run();
         if rewrite().is_err() {
-            // An agent may have taken away the owner's right to write: give it back once.
+            // An agent may have taken away the owner's right to write: give it back once. Or it has filled
+            // the disk: what goes in the end goes first then, which needs no room.
             make_writable(self.dir());
             self.clear_left_overs()?;
+            for path in self.untracked()? {
+                self.remove(&path)?;
+            }
             rewrite().doing("restore the workspace")?;
         }
         for path in self.untracked()? {

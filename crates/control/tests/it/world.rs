@@ -337,6 +337,7 @@ impl Daemon {
             deltas,
             toolbox: engine::Toolbox::built_in().unwrap(),
             jail: world.jail.clone(),
+            manners: Arc::new(|| store::Manners::NONE),
             holder: "daemon:test".into(),
         });
         drop(_inside);

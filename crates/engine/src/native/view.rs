@@ -34,7 +34,8 @@ pub(super) enum Stage {
     Pausing { until: Timestamp, why: String },
     /// The workspace is committed before the criteria are judged.
     Checkpointing,
-    /// Regie's line moved under the proposal: the same commit is proposed to the line as it is now.
+    /// Regie's line moved under the proposal: the same commit, with the line as it is now, is judged and
+    /// proposed again.
     Following,
     /// The criteria are judged.
     Judging,
@@ -105,8 +106,10 @@ pub(super) struct View {
     /// Refusals of the stop hook in a row on the same commit.
     pub(super) refusals: u32,
     pub(super) refused_at: Option<String>,
-    /// How often Regie's line moved under the proposal.
+    /// How often Regie's line moved under the proposal, or was in conflict with it.
     pub(super) moves: u32,
+    /// Paths that the agent was asked to resolve.
+    pub(super) unresolved: Vec<String>,
     /// What the owner said and the model has not read.
     pub(super) unread: Vec<String>,
     /// Events that came before the first of this run: positions count over all of them.
@@ -155,6 +158,7 @@ impl View {
             refusals: 0,
             refused_at: None,
             moves: 0,
+            unresolved: Vec::new(),
             unread: Vec::new(),
             offset: 0,
             position: 0,
@@ -279,7 +283,7 @@ impl View {
                 self.turn.answer(at, super::answer::result(outcome, payload), path);
                 self.settle_turn(seq);
             }
-            Job::Checkpoint => self.checkpointed(outcome, payload),
+            Job::Checkpoint => self.checkpointed(seq, outcome, payload),
             Job::Verdict(at) => self.judged(seq, at, outcome, payload),
             Job::Merge => self.merge_done(outcome, payload),
             Job::Deliver => self.delivered(outcome, payload),
@@ -397,6 +401,11 @@ impl View {
     /// The commit of the last checkpoint; `None` while nothing was changed.
     pub(super) fn commit(&self) -> Option<&str> {
         self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.commit.as_deref())
+    }
+
+    /// What the changes are counted against since the last checkpoint.
+    pub(super) fn base(&self) -> Option<&str> {
+        self.checkpoint.as_ref().map(|checkpoint| checkpoint.base.as_str())
     }
 
     /// What is left of the work, for the owner.

@@ -156,17 +156,17 @@ impl Config {
         }
     }
 
+    /// Whether a switch is on.
+    pub(crate) fn is_on(&self, key: Key) -> bool {
+        matches!(self.setting(key).value, Value::Switch(true))
+    }
+
     /// The criteria that hold.
     pub(crate) fn done(&self) -> Vec<String> {
         match self.setting(Key::Done).value {
             Value::Commands(commands) => commands,
             _ => Vec::new(),
         }
-    }
-
-    /// Whether a switch is on.
-    pub(crate) fn is_on(&self, key: Key) -> bool {
-        self.setting(key).value == Value::Switch(true)
     }
 
     /// The addresses or kinds of a key that hold.

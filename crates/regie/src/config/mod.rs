@@ -59,6 +59,15 @@ pub(crate) fn of_installation(home: &Home) -> Result<Config, Error> {
     Config::read(&installation_file(home), None, &|_| None, Flags::default())
 }
 
+/// What a delivery may do in the owner's name, as the installation has it.
+///
+/// # Errors
+/// What makes no sense in the installation's file.
+pub(crate) fn manners(home: &Home) -> Result<store::Manners, Error> {
+    let config = of_installation(home)?;
+    Ok(store::Manners { sign: config.is_on(Key::DeliverySign), hooks: config.is_on(Key::DeliveryHooks) })
+}
+
 /// The installation's file.
 pub(crate) fn installation_file(home: &Home) -> PathBuf {
     home.root().join("config.toml")

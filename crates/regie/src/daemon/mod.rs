@@ -10,7 +10,7 @@ mod system;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use control::executor::{Dispatch, HostExecutor, ModelExecutor};
+use control::executor::{Dispatch, HostExecutor, Manners, ModelExecutor};
 use control::vendors::{Connect, Vendors};
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Layout, Parts, drivers::NativeDrivers};
@@ -36,9 +36,9 @@ pub(crate) async fn serve(home: &Home) -> Result<()> {
     let _lock = lock::acquire(home)?;
     scratch(home)?;
     let listener = lock::listen(home)?;
-    let (control, runner, records) = assemble(home)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let (control, runner, records) = assemble(home, Arc::clone(&clock))?;
     let keeping = housekeeping::start(Arc::clone(&control), runner);
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let telling = notify::start(notify::Parts {
         control: Arc::clone(&control),
         records: Arc::clone(&records),
@@ -85,7 +85,7 @@ fn scratch(home: &Home) -> Result<()> {
 /// What the daemon itself goes on to use.
 type Assembled = (Arc<Control>, Arc<RunnerExecutor>, Arc<dyn Records>);
 
-fn assemble(home: &Home) -> Result<Assembled> {
+fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
     let layout =
         Layout { home: home.root().to_owned(), trees: home.trees(), work: home.work(), spool: home.spool() };
     let sqlite = Arc::new(SqliteJournal::open(home.db()).context("the journal cannot be opened")?);
@@ -93,7 +93,6 @@ fn assemble(home: &Home) -> Result<Assembled> {
     let artifacts: Arc<FileArtifacts> =
         Arc::new(FileArtifacts::open(home.artifacts()).context("the artifacts cannot be opened")?);
     let day_cap = FileDayCap::open(home).map_err(|error| anyhow::anyhow!("{error}; {}", error.mend()))?;
-    let clock = Arc::new(SystemClock);
     let deltas = control::deltas();
     let vendors = Arc::new(Vendors::new(connect()));
     let program = std::env::current_exe().context("the path of this binary is unknown")?;
@@ -109,14 +108,16 @@ fn assemble(home: &Home) -> Result<Assembled> {
         ))
     };
     let outside = outside_tools()?;
+    let manners = manners(home);
     let dispatch = Dispatch {
-        model: ModelExecutor::new(Arc::clone(&vendors), Arc::clone(&clock) as _, deltas.clone()),
+        model: ModelExecutor::new(Arc::clone(&vendors), Arc::clone(&clock), deltas.clone()),
         host: HostExecutor::new(
             layout.clone(),
             Arc::clone(&journal),
             Arc::clone(&artifacts) as _,
-            Arc::clone(&clock) as _,
-        ),
+            Arc::clone(&clock),
+        )
+        .with_manners(Arc::clone(&manners)),
         jail: Arc::clone(&runner) as _,
         outside: outside.iter().map(|(tool, run)| (tool.spec.name.clone(), Arc::clone(run))).collect(),
     };
@@ -142,6 +143,7 @@ fn assemble(home: &Home) -> Result<Assembled> {
         deltas,
         toolbox: toolbox(outside.into_iter().map(|(tool, _)| tool))?,
         jail,
+        manners,
         holder: format!("daemon:{}", std::process::id()),
     });
     Ok((Arc::new(control), runner, sqlite))
@@ -151,6 +153,17 @@ fn assemble(home: &Home) -> Result<Assembled> {
 fn toolbox(outside: impl Iterator<Item = engine::Tool>) -> Result<engine::Toolbox> {
     let built_in = engine::Toolbox::built_in()?;
     Ok(engine::Toolbox::new(built_in.iter().cloned().chain(outside).collect())?)
+}
+
+/// The owner's file, read for each delivery. While it makes no sense, what is built in holds.
+fn manners(home: &Home) -> Manners {
+    let home = home.clone();
+    Arc::new(move || {
+        crate::config::manners(&home).unwrap_or_else(|error| {
+            tracing::warn!(%error, "a delivery does what is built in");
+            store::Manners { sign: true, hooks: false }
+        })
+    })
 }
 
 type Outside = (engine::Tool, Arc<dyn Executor>);

@@ -10,7 +10,7 @@ use domain::{Decision, Fact, Recorded, RunId, RunState, StepNo, Verdict};
 use kernel::Driver;
 use kernel::host::{Drivers, Error, Host, Ports, Rest};
 use kernel::machine::{Input, Order};
-use kernel::port::{Action, Authority, Inbox, Journal as _, Refused, Workspaces};
+use kernel::port::{Action, Authority, Clock, Inbox, Journal as _, Refused, Workspaces};
 use testkit::fakes::{CountingRng, ManualExecutor, MemoryJournal, RuntimeClock};
 use testkit::sim::{Op, Program, Rule, Script};
 use testkit::suite::history::{Chain, lease};
@@ -53,6 +53,23 @@ impl Bench {
         let run = begin(&journal, 1);
         let host = Arc::new(Host::new(ports, HOLDER.into()));
         Self { journal, executor, drivers, host, run, clock }
+    }
+
+    /// The next daemon over the same journal, on a machine whose clock says something else.
+    pub(super) fn successor(&self, clock: Arc<dyn Clock>) -> Self {
+        let ports = Ports {
+            journal: Arc::clone(&self.journal) as _,
+            authority: Arc::new(Rules(Arc::clone(&self.drivers.program))),
+            executor: Arc::clone(&self.executor) as _,
+            workspaces: Arc::new(Still),
+            drivers: Arc::clone(&self.drivers) as _,
+            clock,
+            rng: Arc::new(CountingRng::default()),
+        };
+        let host = Arc::new(Host::new(ports, "daemon:2".into()));
+        let (journal, executor, drivers) =
+            (Arc::clone(&self.journal), Arc::clone(&self.executor), Arc::clone(&self.drivers));
+        Self { journal, executor, drivers, host, run: self.run }
     }
 
     /// Puts another run on record.
