@@ -69,7 +69,7 @@ impl Bench {
         let host = Arc::new(Host::new(ports, "daemon:2".into()));
         let (journal, executor, drivers) =
             (Arc::clone(&self.journal), Arc::clone(&self.executor), Arc::clone(&self.drivers));
-        Self { journal, executor, drivers, host, run: self.run }
+        Self { journal, executor, drivers, host, run: self.run, clock: Arc::clone(&self.clock) }
     }
 
     /// Puts another run on record.
