@@ -13,6 +13,29 @@ pub const MERGE: &str = "merge";
 /// The tool name of a deliver step.
 pub const DELIVER: &str = "deliver";
 
+/// The tool name of the step that sets the project up.
+pub const SETUP: &str = runner::spec::SETUP;
+
+/// Asks to set the project up: in the form of a tool call, as it runs in the jail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupRequest {
+    /// [`SETUP`].
+    pub tool: String,
+    /// What is to run.
+    pub input: SetupInput,
+}
+
+/// The command of a setup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupInput {
+    /// The shell line.
+    pub command: String,
+    /// Where it comes from, as `regie.toml:3`.
+    pub from: String,
+    /// Variables of the owner's environment that it is given, by name.
+    pub sees: Vec<String>,
+}
+
 /// A commit's message.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Message {

@@ -10,6 +10,7 @@ mod finish;
 mod fork;
 mod relief;
 mod said;
+mod setup;
 mod turn;
 mod view;
 
@@ -99,6 +100,25 @@ impl Native {
         Next::Run(specs.collect())
     }
 
+    /// Effect `workspace_write`: what a setup changes outside of the workspace is the project's own cache,
+    /// and downloading a package once more is harmless. So a setup that a crash cut short is cleaned away
+    /// and run again, without a second question.
+    fn set_up(&self) -> Next {
+        let Some(request) = self.view.setup_request() else {
+            return ended(End::Failed, "there is no setup to run; please report it".into());
+        };
+        Next::Run(vec![StepSpec {
+            kind: StepKind::ToolCall,
+            effect: Effect::WorkspaceWrite,
+            risk: Risk::External,
+            tool: host::SETUP.into(),
+            request: Request::Whole(json(&request)),
+            reserve: Amount::CALL,
+            timeout: self.view.config.setup_timeout,
+            due: None,
+        }])
+    }
+
     fn checkpoint(&self) -> Next {
         let Some(mission) = &self.view.mission else { return Next::Wait };
         let keep = match self.view.stage {
@@ -170,6 +190,7 @@ impl Driver for Native {
         }
         match &self.view.stage {
             Stage::Fresh => Next::Wait,
+            Stage::SettingUp => self.set_up(),
             Stage::Asking => self.ask(StepKind::ModelCall),
             Stage::Compacting => self.ask(StepKind::Compaction),
             Stage::Acting => self.act(),

@@ -60,7 +60,48 @@ pub(crate) fn goal(mission: &Mission) -> String {
             criteria.join("\n")
         ),
     };
-    format!("{}\n\n{done}", mission.goal.trim())
+    let ready = match &mission.environment {
+        Some(environment) if environment.kept => format!("\n\n{}", setup(&environment.setup, None, "")),
+        _ => String::new(),
+    };
+    format!("{}\n\n{done}{ready}{}", mission.goal.trim(), services(mission))
+}
+
+/// What runs beside the commands; empty when nothing does.
+fn services(mission: &Mission) -> String {
+    if mission.services.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = mission
+        .services
+        .iter()
+        .map(|service| {
+            format!("- `{0}`: `{1}`; its log is /outputs/services/{0}.log", service.name, service.command)
+        })
+        .collect();
+    format!(
+        "\n\nServices that Regie runs beside your shell commands and the definition of done, from the first \
+         command on, to be reached on 127.0.0.1:\n{}",
+        lines.join("\n")
+    )
+}
+
+/// What the model is told of the project's setup; `how` it went wrong, if it did.
+pub(crate) fn setup(command: &str, how: Option<&str>, output: &str) -> String {
+    let Some(how) = how else {
+        return format!(
+            "The project was set up by `{command}`: what it made is in the workspace. It is not part of your \
+             work, and is not committed."
+        );
+    };
+    let output = match tail(output.trim(), 3_000) {
+        "" => String::new(),
+        output => format!("\n```\n{output}\n```"),
+    };
+    format!(
+        "The project's setup, `{command}`, {how}.{output}\nWhat it installs may be missing. You have no \
+         network and cannot make up for it: do what can be done without, and say plainly what cannot."
+    )
 }
 
 /// What stands before the owner's words where a run goes on from another one with them.

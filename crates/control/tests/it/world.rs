@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use control::api::{self, AnswerGate, StartMission, Started, Vendor};
 use control::drivers::NativeDrivers;
-use control::executor::{Dispatch, HostExecutor, ModelExecutor};
+use control::executor::{Dispatch, HostExecutor, ModelExecutor, SetupExecutor};
 use control::vendors::Vendors;
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Error, Layout, Parts};
@@ -213,6 +213,8 @@ impl World {
             allow_unjailed: false,
             dirty: false,
             follow: None,
+            setup: None,
+            services: Vec::new(),
             vendor: self.vendor(),
         }
     }
@@ -315,6 +317,7 @@ impl Daemon {
                 Arc::clone(&clock) as _,
             ),
             jail: Arc::clone(&bare) as _,
+            setup: SetupExecutor::new(layout.clone(), Arc::clone(&journal), Arc::clone(&bare) as _),
             outside: Default::default(),
         };
         let compose = Arc::new(models::anthropic::compose);

@@ -24,6 +24,8 @@ use crate::{output, words};
 pub(super) enum Stage {
     /// The run has not started.
     Fresh,
+    /// The project is set up.
+    SettingUp,
     /// The model is asked.
     Asking,
     /// The model is asked for a summary of the conversation, which is then replaced by it.
@@ -52,6 +54,7 @@ pub(super) enum Stage {
 /// What an open step is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Job {
+    SetUp,
     Ask,
     Compact,
     Call(usize),
@@ -241,8 +244,8 @@ impl View {
             (None, _) => {
                 self.pin(self.position, prompt::goal(&mission));
                 self.judgements = vec![Judgement::Due; mission.done.len()];
+                self.stage = first_stage(&mission);
                 self.mission = Some(mission);
-                self.stage = Stage::Asking;
             }
         }
     }
@@ -265,6 +268,7 @@ impl View {
                 *self.judgements.get_mut(at)? = Judgement::Planned;
                 Some(Job::Verdict(at))
             }
+            (StepKind::ToolCall, Stage::SettingUp) => Some(Job::SetUp),
             (StepKind::ToolCall, Stage::Acting) => self.turn.plan().map(Job::Call),
             (StepKind::ToolCall, Stage::Merging) if tool == host::MERGE => Some(Job::Merge),
             (StepKind::ToolCall, Stage::Delivering { .. }) if tool == host::DELIVER => Some(Job::Deliver),
@@ -274,6 +278,7 @@ impl View {
 
     fn completed(&mut self, seq: u64, job: Job, outcome: Outcome, payload: Option<&Payload>) {
         match job {
+            Job::SetUp => self.set_up(seq, outcome, payload),
             Job::Ask => self.model_answered(seq, outcome, payload),
             Job::Compact => self.compacted(seq, outcome, payload),
             Job::Call(at) => {
@@ -303,6 +308,8 @@ impl View {
         }
         match (job, reason) {
             (_, Denial::Cancelled) => self.finish(End::Cancelled, "cancelled by the owner".into()),
+            (_, Denial::Budget { cap }) if job == Job::SetUp => self.exhausted(*cap),
+            (Job::SetUp, _) => self.not_set_up(seq, reason),
             (Job::Merge, Denial::Gate { .. } | Denial::Policy { .. }) => self.merge_refused(reason),
             (Job::Verdict(at), Denial::Interrupted) => self.judge_again(at),
             // It is planned again, after what the owner said.
@@ -415,6 +422,14 @@ impl View {
             None if self.touched => "changes are in the workspace, nothing was committed".into(),
             None => "nothing was changed".into(),
         }
+    }
+}
+
+/// What a run begins with: the setup, unless there is none or what it made is there already.
+pub(super) fn first_stage(mission: &Mission) -> Stage {
+    match &mission.environment {
+        Some(environment) if !environment.kept => Stage::SettingUp,
+        _ => Stage::Asking,
     }
 }
 

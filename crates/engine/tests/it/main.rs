@@ -8,6 +8,7 @@ mod flow;
 mod fork;
 mod relief;
 mod said;
+mod setup;
 mod timeline;
 mod wire;
 mod world;

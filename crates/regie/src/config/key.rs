@@ -17,10 +17,11 @@ const KEEP_MILLIS: u64 = 14 * 86_400_000;
 const KEEP_BYTES: u64 = 10 << 30;
 
 /// Whose words a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     /// A repository's `regie.toml`.
+    #[default]
     Project,
     /// The owner's `config.toml`.
     Installation,
@@ -137,7 +138,8 @@ impl Key {
             }
             Self::KeepCaches => "What the caches of all projects may take together; the least used go first.",
             Self::Setup => {
-                "The command that prepares a fresh checkout. Regie does not run it yet: it is shown only."
+                "The command that prepares a fresh checkout, as \"npm ci\". It has the network of this machine, so you\n\
+                 are asked before it runs; what it makes is kept, and later runs start with it."
             }
         }
     }

@@ -10,7 +10,7 @@ mod system;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use control::executor::{Dispatch, HostExecutor, Manners, ModelExecutor};
+use control::executor::{Dispatch, HostExecutor, Manners, ModelExecutor, SetupExecutor};
 use control::vendors::{Connect, Vendors};
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Layout, Parts, drivers::NativeDrivers};
@@ -23,6 +23,7 @@ use models::anthropic::{Anthropic, Config as Anthropically, ConfigError, IDLE_EN
 use runner::RunnerExecutor;
 use runner::toolchains::{self, Cache};
 
+use crate::config;
 use crate::home::Home;
 use day_cap::FileDayCap;
 use system::{OsRng, SystemClock};
@@ -99,8 +100,8 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
     let launcher = sandbox::Launcher::this_binary();
     let jail = sandbox::overall(&sandbox::support(&launcher));
     let runner = {
-        let (journal, layout) = (Arc::clone(&journal), layout.clone());
-        let configs = move |run: RunId| runner_config(&*journal, &layout, &program, run);
+        let (journal, layout, home) = (Arc::clone(&journal), layout.clone(), home.clone());
+        let configs = move |run: RunId| runner_config(&*journal, &layout, &home, &program, run);
         Arc::new(RunnerExecutor::new(
             Arc::new(configs),
             Arc::clone(&artifacts) as _,
@@ -119,6 +120,7 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
         )
         .with_manners(Arc::clone(&manners)),
         jail: Arc::clone(&runner) as _,
+        setup: SetupExecutor::new(layout.clone(), Arc::clone(&journal), Arc::clone(&runner) as _),
         outside: outside.iter().map(|(tool, run)| (tool.spec.name.clone(), Arc::clone(run))).collect(),
     };
     let ports = Ports {
@@ -159,7 +161,7 @@ fn toolbox(outside: impl Iterator<Item = engine::Tool>) -> Result<engine::Toolbo
 fn manners(home: &Home) -> Manners {
     let home = home.clone();
     Arc::new(move || {
-        crate::config::manners(&home).unwrap_or_else(|error| {
+        config::manners(&home).unwrap_or_else(|error| {
             tracing::warn!(%error, "a delivery does what is built in");
             store::Manners { sign: true, hooks: false }
         })
@@ -195,6 +197,7 @@ fn outside_tools() -> Result<Vec<Outside>> {
 fn runner_config(
     journal: &dyn Journal,
     layout: &Layout,
+    home: &Home,
     program: &std::path::Path,
     run: RunId,
 ) -> Result<runner::Config, Refused> {
@@ -206,6 +209,8 @@ fn runner_config(
         config.posture = sandbox::Posture::Ask;
     }
     config.withheld = charter.mission.withheld;
+    config.services = charter.mission.services;
+    config.given = given(home, std::path::Path::new(&charter.mission.repository))?;
     let cache = Cache::new(layout.cache(charter.mission.project));
     cache.prepare().map_err(|error| Refused {
         code: "run.no_cache".into(),
@@ -215,8 +220,26 @@ fn runner_config(
         let found = toolchains::find(std::path::Path::new(&home), &cache, &toolchains::Machine);
         config.mounts.extend(found.mounts);
         config.env.extend(found.env);
+        config.setup_mounts = found.setup_mounts;
+        config.setup_env = found.setup_env;
     }
     Ok(config)
+}
+
+/// The variables that the files give to steps, with their values as they are now.
+fn given(home: &Home, repository: &std::path::Path) -> Result<runner::config::Given, Refused> {
+    let config = config::of_steps(home, repository).map_err(|error| Refused {
+        code: "run.configuration".into(),
+        hint: format!("{error}; {}", error.mend()),
+    })?;
+    let value = |given: config::Given| {
+        let value = match given.value {
+            config::env::Value::Set(value) => Some(value),
+            config::env::Value::Passed => std::env::var(&given.name).ok(),
+        };
+        Some((given.name, value?))
+    };
+    Ok(runner::config::Given(config.given().into_iter().filter_map(value).collect()))
 }
 
 /// Connects to the vendor with what a client handed over.

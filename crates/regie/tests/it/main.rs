@@ -17,6 +17,8 @@ mod read;
 mod receiver;
 mod reference;
 mod refusals;
+mod services;
+mod setup;
 mod sleep;
 mod start;
 #[cfg(target_os = "linux")]

@@ -6,6 +6,7 @@ mod deliver;
 mod hostile;
 mod keep;
 mod line;
+mod made;
 mod manners;
 mod owner;
 mod restore;
