@@ -82,7 +82,8 @@ impl Control {
             (RunId::new(now.0, self.random()), MissionId::new(now.0, self.random()), self.lease_id(now));
         let branch = format!("{ROLE}/{run}");
         let tree = if request.dirty { From::WorkingTree } else { From::Head };
-        let prepared = self.prepare(&request.project, tree, run, &branch).await?;
+        let toolbox = self.toolbox_for(&request.done)?;
+        let prepared = self.prepare(&request.project, toolbox, tree, run, &branch).await?;
         warnings.extend(prepared.warnings);
 
         let mission = Mission {
@@ -167,7 +168,7 @@ impl Control {
         let payload = serde_json::to_vec(mission).map_err(internal)?;
         let event = Event { at: now, source: Source::Owner, fact: started, payload: Payload(payload) };
         let events = event::seal(run, Head::EMPTY, vec![event], || self.random());
-        let expect = Expect { fence: 0, head: Head::EMPTY, lease: None };
+        let expect = Expect { fence: 0, head: Head::EMPTY, lease: None, day: None };
         let (records, journal) = (std::sync::Arc::clone(&self.records), self.journal());
         let approve_merge = mission.approve_merge;
         self.blocking(move || {
@@ -185,12 +186,18 @@ impl Control {
     }
 
     /// All that a run needs and that can be made before it exists.
-    async fn prepare(&self, project: &str, from: From, run: RunId, branch: &str) -> Result<Prepared, Error> {
+    async fn prepare(
+        &self,
+        project: &str,
+        toolbox: Vec<u8>,
+        from: From,
+        run: RunId,
+        branch: &str,
+    ) -> Result<Prepared, Error> {
         let (records, artifacts) =
             (std::sync::Arc::clone(&self.records), std::sync::Arc::clone(&self.artifacts));
         let (layout, path, branch) = (self.layout.clone(), PathBuf::from(project), branch.to_owned());
         let fresh = ProjectId::new(self.clock().now().0, self.random());
-        let toolbox = self.toolbox.to_bytes().map_err(internal)?;
         let dir = layout.workspace(run);
         let now = self.clock().now();
         let prepare = move || {
@@ -236,6 +243,16 @@ impl Control {
             format!("this machine cannot jail steps: {why}"),
         )
         .hint("`regie doctor` says how to mend it; --allow-unjailed runs without a jail, with a warning"))
+    }
+
+    /// The tools of a run, byte for byte the artifact: where its owner gave no criterion, the agent has one
+    /// more, to define what done means.
+    fn toolbox_for(&self, done: &[String]) -> Result<Vec<u8>, Error> {
+        let toolbox = match done {
+            [] => self.toolbox.clone().with_definition().map_err(internal)?,
+            _ => self.toolbox.clone(),
+        };
+        toolbox.to_bytes().map_err(internal)
     }
 
     fn lease_tools(&self) -> Vec<String> {

@@ -158,7 +158,7 @@ const BUILT_IN: [Rule; 13] = [
     },
     Rule {
         verdict: Verdict::Allow,
-        text: "the owner's criteria are run inside the jail",
+        text: "the criteria are run inside the jail",
         matches: |case| {
             case.action.kind == StepKind::Verdict
                 && case.action.effect == Effect::WorkspaceWrite

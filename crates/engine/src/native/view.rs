@@ -12,7 +12,9 @@ use domain::{
 use models::{Block, Message, Request};
 
 use super::conversation::Conversation;
+use super::done::Definition;
 use super::relief::Relief;
+use super::stall::Stall;
 use super::turn::Turn;
 use crate::config::Config;
 use crate::host::{self, Checkpoint, DeliverRequest};
@@ -30,6 +32,10 @@ pub(super) enum Stage {
     Compacting,
     /// The calls of a turn are due.
     Acting,
+    /// The criteria that the agent proposed are run once, before the work goes on.
+    Trying,
+    /// The run gets nowhere and rests.
+    Stalled { what: String },
     /// The vendor asked to wait.
     Pausing { until: Timestamp, why: String },
     /// The workspace is committed before the criteria are judged.
@@ -107,6 +113,8 @@ pub(super) struct View {
     pub(super) refused_at: Option<String>,
     /// How often Regie's line moved under the proposal.
     pub(super) moves: u32,
+    pub(super) definition: Definition,
+    pub(super) stall: Stall,
     /// What the owner said and the model has not read.
     pub(super) unread: Vec<String>,
     jobs: BTreeMap<StepNo, Job>,
@@ -149,6 +157,8 @@ impl View {
             refusals: 0,
             refused_at: None,
             moves: 0,
+            definition: Definition::default(),
+            stall: Stall::default(),
             unread: Vec::new(),
             jobs: BTreeMap::new(),
         }
@@ -180,16 +190,19 @@ impl View {
                 self.jobs.remove(step);
                 self.stage = Stage::Asking;
             }
+            Fact::StepIntended { step, snapshot: Some(snapshot), .. } => self.intended(*step, snapshot),
             // The owner let it go on: what failed before counts no more.
-            Fact::Resumed { .. } => {
-                self.failures = 0;
-                self.pauses = 0;
-            }
+            Fact::Resumed { .. } => self.resumed(seq),
             Fact::Said { now, .. } => self.said(seq, *now, payload),
             _ => {}
         }
         self.hear(seq);
         self.relieve(seq);
+    }
+
+    /// Whether this step is one of the driver's that is open.
+    pub(super) fn is_planned(&self, step: StepNo) -> bool {
+        self.jobs.contains_key(&step)
     }
 
     /// Whether a step is open.
@@ -213,7 +226,11 @@ impl View {
         }
         self.request.model.clone_from(&mission.model);
         self.relief.clears = started.driver != super::UNCLEARED;
-        self.pin(header.seq, prompt::goal(&mission));
+        let is_old = started.driver == super::UNCLEARED || started.driver == super::UNWATCHED;
+        self.stall.watches = !is_old;
+        self.definition.is_asked =
+            !is_old && mission.done.is_empty() && self.config.toolbox.find(super::done::TOOL).is_some();
+        self.pin(header.seq, prompt::goal(&mission, self.definition.is_asked));
         self.judgements = vec![Judgement::Due; mission.done.len()];
         self.mission = Some(mission);
         self.stage = Stage::Asking;
@@ -249,7 +266,7 @@ impl View {
                 self.turn.answer(at, super::answer::result(outcome, payload), path);
                 self.settle_turn(seq);
             }
-            Job::Checkpoint => self.checkpointed(outcome, payload),
+            Job::Checkpoint => self.checkpointed(seq, outcome, payload),
             Job::Verdict(at) => self.judged(seq, at, outcome, payload),
             Job::Merge => self.merge_done(outcome, payload),
             Job::Deliver => self.delivered(outcome, payload),

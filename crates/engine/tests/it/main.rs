@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod chaos;
+mod done;
 mod endings;
 mod faults;
 mod flow;
 mod relief;
 mod said;
+mod stall;
 mod timeline;
 mod wire;
 mod world;

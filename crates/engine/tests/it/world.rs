@@ -88,6 +88,8 @@ pub(crate) struct World {
     pub(crate) events: Vec<Recorded>,
     pub(crate) requests: BTreeMap<StepNo, Bytes>,
     pub(crate) now: u64,
+    /// The content of the workspace, as snapshots before writes name it.
+    pub(crate) files: Option<String>,
     head: Head,
 }
 
@@ -110,6 +112,7 @@ impl World {
             events: Vec::new(),
             requests: BTreeMap::new(),
             now: 1_000,
+            files: None,
             head: Head::EMPTY,
         };
         let started = RunStarted {
@@ -216,7 +219,8 @@ impl World {
             epoch: 1,
             gate: None,
         };
-        let intend = Command::Intend { step: step.step, decision, reserved: step.reserve, snapshot: None };
+        let snapshot = self.files.clone().filter(|_| step.effect == Effect::WorkspaceWrite);
+        let intend = Command::Intend { step: step.step, decision, reserved: step.reserve, snapshot };
         self.tell_bytes(intend, Vec::new());
     }
 

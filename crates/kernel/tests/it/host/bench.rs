@@ -1,7 +1,7 @@
 //! A host over fakes, with one run on record.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::budget::Exhausted;
@@ -25,6 +25,7 @@ pub(super) struct Bench {
     pub(super) journal: Arc<MemoryJournal>,
     pub(super) executor: Arc<ManualExecutor>,
     pub(super) drivers: Arc<Scripts>,
+    pub(super) day: Arc<Day>,
     pub(super) host: Arc<Host>,
     pub(super) run: RunId,
 }
@@ -39,9 +40,10 @@ impl Bench {
             broken: AtomicBool::new(false),
             panics: AtomicBool::new(false),
         });
+        let day = Arc::new(Day { cap: AtomicU64::new(u64::MAX), overlooked: AtomicU64::new(0) });
         let ports = Ports {
             journal: Arc::clone(&journal) as _,
-            authority: Arc::new(Rules(program)),
+            authority: Arc::new(Rules { program, journal: Arc::clone(&journal), day: Arc::clone(&day) }),
             executor: Arc::clone(&executor) as _,
             workspaces: Arc::new(Still),
             drivers: Arc::clone(&drivers) as _,
@@ -50,7 +52,7 @@ impl Bench {
         };
         let run = begin(&journal, 1);
         let host = Arc::new(Host::new(ports, HOLDER.into()));
-        Self { journal, executor, drivers, host, run }
+        Self { journal, executor, drivers, day, host, run }
     }
 
     /// Puts another run on record.
@@ -159,17 +161,42 @@ impl Driver for Defective {
     }
 }
 
-struct Rules(Arc<Program>);
+struct Rules {
+    program: Arc<Program>,
+    journal: Arc<MemoryJournal>,
+    day: Arc<Day>,
+}
+
+/// The cap of the day, and how often a decision is made before another run's reservation is seen.
+pub(super) struct Day {
+    pub(super) cap: AtomicU64,
+    pub(super) overlooked: AtomicU64,
+}
+
+impl Day {
+    fn is_overlooked(&self) -> bool {
+        let one_less = |left: u64| left.checked_sub(1);
+        self.overlooked.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
+    }
+}
 
 impl Authority for Rules {
     fn decide(&self, action: &Action<'_>) -> Result<Decision, Exhausted> {
-        let verdict = match self.0.op_of(action.tool).map(|(_, op)| op.rule) {
+        let held = self.journal.spent_on(0).unwrap() + action.nanodollars;
+        if action.nanodollars > 0 && held > self.day_cap() && !self.day.is_overlooked() {
+            return Err(Exhausted::Day);
+        }
+        let verdict = match self.program.op_of(action.tool).map(|(_, op)| op.rule) {
             Some(Rule::Ask) if action.approved.is_none() => Verdict::Ask,
             Some(Rule::Allow | Rule::Ask) => Verdict::Allow,
             _ => Verdict::Deny,
         };
         let gate = action.approved;
         Ok(Decision { verdict, rule: "scripted".into(), lease: lease(1), epoch: 1, gate })
+    }
+
+    fn day_cap(&self) -> u64 {
+        self.day.cap.load(Ordering::SeqCst)
     }
 
     fn patience(&self, _: &Action<'_>) -> u64 {
