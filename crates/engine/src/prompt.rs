@@ -101,7 +101,9 @@ pub(crate) fn tried(proposed: &[Proposed]) -> String {
     text.push_str("All of them must exit with 0 when you finish.");
     let passes = |proposed: &Proposed| matches!(proposed.before, Before::Passed | Before::PassedAtWork);
     if proposed.iter().all(passes) {
-        text.push_str(" None of them tells whether the goal is reached: check that yourself too, and say how.");
+        text.push_str(
+            " None of them tells whether the goal is reached: check that yourself too, and say how.",
+        );
     }
     text
 }

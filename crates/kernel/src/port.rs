@@ -10,8 +10,8 @@ mod storage;
 
 pub use executor::{Executor, Finished, Inbox, Probe, Refused, Status, Work, Workspaces};
 pub use journal::{
-    Append, AppendError, Appended, Claim, ClaimError, DayCap, Expect, GateRow, Journal, JournalError, OnAppended,
-    RunRow, Verification,
+    Append, AppendError, Appended, Claim, ClaimError, DayCap, Expect, GateRow, Journal, JournalError,
+    OnAppended, RunRow, Verification,
 };
 pub use search::{Found, Index, IndexError, Mark, Piece, Text};
 pub use storage::{ArtifactError, Artifacts, Record, RecordError, Records};

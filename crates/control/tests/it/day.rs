@@ -139,9 +139,8 @@ async fn round(number: u8) {
 fn runs_that_decide_at_once_do_not_pass_the_cap_together() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(8).enable_all().build().unwrap();
     for number in 0..ROUNDS {
-        let bounded = runtime.block_on(async {
-            tokio::time::timeout(Duration::from_secs(60), round(number)).await
-        });
+        let bounded =
+            runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), round(number)).await });
         bounded.unwrap();
     }
 }

@@ -110,8 +110,8 @@ impl Definition {
 
 /// Reads a proposal, or says what is wrong with it.
 pub(crate) fn read(input: &str) -> Result<Vec<Wanted>, String> {
-    let Input { mut criteria } =
-        serde_json::from_str(input).map_err(|error| format!("the input is not what the schema says: {error}"))?;
+    let Input { mut criteria } = serde_json::from_str(input)
+        .map_err(|error| format!("the input is not what the schema says: {error}"))?;
     if criteria.is_empty() || criteria.len() > MOST {
         return Err(format!("give 1 to {MOST} criteria; these are {}", criteria.len()));
     }
@@ -123,7 +123,9 @@ pub(crate) fn read(input: &str) -> Result<Vec<Wanted>, String> {
             return Err("a command is blank; give one that exits with 0 when the goal is reached".into());
         }
         if command.len() > LONGEST || command.contains('\0') {
-            return Err(format!("a command has more than {LONGEST} bytes; put it into a script of the project"));
+            return Err(format!(
+                "a command has more than {LONGEST} bytes; put it into a script of the project"
+            ));
         }
         if wanted.why.is_empty() {
             return Err(format!("say why: what does `{}` prove?", prompt::cut(command, 100)));

@@ -126,7 +126,9 @@ impl Stall {
             if last.iter().zip(last.iter().skip(length)).all(|(one, next)| one.key == next.key) {
                 let cycle: Vec<&str> = last.iter().take(length).map(|seen| seen.what.as_str()).collect();
                 let cycle = cycle.join("; then ");
-                return Some(format!("{TIMES} times in a row the same: {cycle}, with the same results on the same files"));
+                return Some(format!(
+                    "{TIMES} times in a row the same: {cycle}, with the same results on the same files"
+                ));
             }
         }
         let last = self.turns.back().map(|seen| seen.what.as_str()).unwrap_or_default();
@@ -155,9 +157,9 @@ fn steady(text: &str) -> String {
     let mut words = text.split_whitespace().peekable();
     let mut before = "";
     while let Some(word) = words.next() {
-        let unit_follows = words.peek().is_some_and(|next| {
-            UNITS.contains(&next.trim_matches(['(', ')', '[', ']', ',', ';', '.']))
-        });
+        let unit_follows = words
+            .peek()
+            .is_some_and(|next| UNITS.contains(&next.trim_matches(['(', ')', '[', ']', ',', ';', '.'])));
         let is_named = before.contains("duration") || before.ends_with("_ms");
         let shown = match is_span(word) || is_clock(word) || (is_number(word) && (unit_follows || is_named)) {
             true => "#",

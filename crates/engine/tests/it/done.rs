@@ -208,7 +208,9 @@ fn the_owner_s_criteria_win_and_the_tool_list_is_what_it_was() {
     assert!(!world.last_said().contains("define_done"));
     world.model(&calls(vec![define("t1", &["true"])]));
     let messages = world.messages();
-    assert!(messages[2]["content"][0]["content"].as_str().unwrap().contains("the owner's definition of done"));
+    assert!(
+        messages[2]["content"][0]["content"].as_str().unwrap().contains("the owner's definition of done")
+    );
     world.model(&says("done"));
     world.checkpoint(Some("c0ffee"));
     let step = world.one("verdict");

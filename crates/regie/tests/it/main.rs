@@ -5,6 +5,7 @@ mod bad_input;
 mod compaction;
 mod configuration;
 mod crash;
+mod done;
 mod init;
 #[cfg(target_os = "linux")]
 mod jail;

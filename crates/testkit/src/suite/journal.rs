@@ -512,7 +512,8 @@ fn reserving_at_once<J: Journal>(journal: &J) {
                         Ok(_) => {
                             granted += 1;
                             assert!(held() <= cap.nanodollars, "the cap is passed");
-                            let free = chain.write(vec![(Fact::StepReturned { step: StepNo(step) }, Vec::new())]);
+                            let free =
+                                chain.write(vec![(Fact::StepReturned { step: StepNo(step) }, Vec::new())]);
                             append(journal, free).expect("written");
                         }
                         Err(error) => {

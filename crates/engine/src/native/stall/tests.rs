@@ -15,8 +15,7 @@ fn turn(stall: &mut Stall, calls: &[Call]) -> Option<Finding> {
     if let Some((_, _, files)) = calls.last() {
         stall.files(&files.to_string());
     }
-    let sights =
-        told.iter().map(|(request, result)| Sight { name: "shell", request, result, path: None });
+    let sights = told.iter().map(|(request, result)| Sight { name: "shell", request, result, path: None });
     stall.observe(sights)
 }
 

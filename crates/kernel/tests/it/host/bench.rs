@@ -39,6 +39,7 @@ impl Bench {
             program: Arc::clone(&program),
             broken: AtomicBool::new(false),
             panics: AtomicBool::new(false),
+            rests: AtomicBool::new(false),
         });
         let day = Arc::new(Day { cap: AtomicU64::new(u64::MAX), overlooked: AtomicU64::new(0) });
         let ports = Ports {
@@ -120,12 +121,18 @@ pub(super) struct Scripts {
     program: Arc<Program>,
     broken: AtomicBool,
     panics: AtomicBool,
+    rests: AtomicBool,
 }
 
 impl Scripts {
     /// Whether drivers that are made from now on panic when they are asked.
     pub(super) fn panic(&self, panics: bool) {
         self.panics.store(panics, Ordering::Relaxed);
+    }
+
+    /// Drivers that are made from now on want to rest until their owner lets them go on.
+    pub(super) fn rest(&self) {
+        self.rests.store(true, Ordering::Relaxed);
     }
 
     /// Whether drivers can be made from now on.
@@ -142,7 +149,32 @@ impl Drivers for Scripts {
         if self.panics.load(Ordering::Relaxed) {
             return Ok(Box::new(Defective));
         }
+        if self.rests.load(Ordering::Relaxed) {
+            return Ok(Box::new(Resting { is_resumed: false }));
+        }
         Ok(Box::new(Script::new(Arc::clone(&self.program))))
+    }
+}
+
+/// A driver that wants to rest until its owner lets it go on.
+struct Resting {
+    is_resumed: bool,
+}
+
+impl Driver for Resting {
+    fn fold(&mut self, header: &domain::Header, _: Option<&domain::Payload>) {
+        self.is_resumed |= matches!(header.fact, Fact::Resumed { .. });
+    }
+
+    fn next(&self, _: &RunState) -> kernel::driver::Next {
+        match self.is_resumed {
+            true => kernel::driver::Next::End { end: End::Done, reason: "resumed".into() },
+            false => kernel::driver::Next::Rest { code: "run.stalled".into(), hint: "say how".into() },
+        }
+    }
+
+    fn compose(&self, step: StepNo, _: u64) -> Result<bytes::Bytes, kernel::driver::ComposeError> {
+        Err(kernel::driver::ComposeError { step, reason: "it asks for nothing".into() })
     }
 }
 
