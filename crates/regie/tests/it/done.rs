@@ -1,6 +1,6 @@
 //! When a mission is done, where its owner did not say; and when it gets nowhere.
 
-use crate::world::World;
+use crate::world::{World, until};
 
 /// A model that defines when it is done before it mends the sum.
 const DEFINES: &str = r#"
@@ -103,5 +103,32 @@ fn the_owner_s_word_lets_a_run_that_rests_go_on() {
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     let ended = world.ended(&name);
     assert_eq!(ended.end, "done", "{ended:?}");
+    world.is_whole();
+}
+
+#[test]
+fn a_daemon_that_dies_during_the_trial_goes_on_with_it() {
+    let slow = "touch begun; while [ ! -e go ]; do sleep 0.01; done; sh check.sh";
+    let world = World::new(
+        &DEFINES.replacen("command = \"sh check.sh\"", &format!("command = \"{slow}\""), 1).replacen(
+            "- `sh check.sh`: fails",
+            &format!("- `{slow}`: fails"),
+            1,
+        ),
+    );
+    let started = world.ask(&["run", "Make the check pass", "--yes", "--detach"]);
+    let name = started.out.trim_end().to_owned();
+    let workspace = world.workspace(&name);
+    until("the trial begins", || workspace.join("begun").exists());
+    let _ = rustix::process::kill_process(world.daemon().unwrap(), rustix::process::Signal::KILL);
+    std::fs::write(workspace.join("go"), "").unwrap();
+    // The first order may come before the new daemon has found that it lacks the key.
+    until("it goes on", || {
+        world.ask(&["resume", &name]);
+        world.ask(&["show", &name, "--json"]).out.contains("\"ended\"")
+    });
+    let ended = world.ended(&name);
+    assert_eq!(ended.end, "done", "{ended:?}");
+    assert!(ended.reason.contains("proposed by the agent; 1 of 2 passed already before"), "{ended:?}");
     world.is_whole();
 }
