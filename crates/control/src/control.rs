@@ -58,6 +58,7 @@ pub struct Control {
     pub(crate) toolbox: engine::Toolbox,
     pub(crate) jail: JailStatus,
     pub(crate) lines: Lines,
+    pub(crate) sweeping: Arc<std::sync::Mutex<()>>,
     deltas: broadcast::Sender<api::Delta>,
     ending: Notify,
 }
@@ -77,6 +78,7 @@ impl Control {
             toolbox: parts.toolbox,
             jail: parts.jail,
             lines: Lines::default(),
+            sweeping: Arc::default(),
             deltas: parts.deltas,
             ending: Notify::new(),
         }

@@ -8,6 +8,7 @@ mod answer;
 mod conversation;
 pub(crate) mod done;
 mod finish;
+mod fork;
 mod relief;
 mod said;
 mod stall;
@@ -162,6 +163,10 @@ impl Driver for Native {
         self.view.fold(header, payload);
     }
 
+    fn inherit(&mut self, header: &Header, payload: Option<&Payload>) {
+        self.view.fold(header, payload);
+    }
+
     fn next(&self, state: &RunState) -> Next {
         if state.cancelling {
             return ended(End::Cancelled, "cancelled by the owner".into());
@@ -207,7 +212,7 @@ impl Driver for Native {
             true => StepKind::Compaction,
             false => StepKind::ModelCall,
         };
-        let composed = (view.config.compose)(&view.request_at(kind, upto));
+        let composed = (view.config.compose)(&view.request_at(kind, view.offset.saturating_add(upto)));
         composed.map_err(|error| failed(error.to_string()))
     }
 }

@@ -149,6 +149,28 @@ pub(crate) fn goes_on(what: &str) -> String {
     )
 }
 
+/// What stands before the owner's words where a run goes on from another one with them.
+pub(crate) const AT_FORK: &str =
+    "The owner took the mission back to this point; the files are as they were then. The owner says:";
+
+/// The first message of a mission that follows another one: what became of that, and the new goal.
+///
+/// With `asks` the agent has to define when it is reached.
+pub(crate) fn follow_up(mission: &Mission, asks: bool, end: &str, keeps_files: bool) -> String {
+    let files = match keeps_files {
+        true => {
+            "The workspace is as you left it: nothing of it was merged, and your next proposal will hold all of \
+             it.".to_owned()
+        }
+        false => format!(
+            "The workspace is a fresh checkout of the owner's branch `{}` as it is now. It may have changed \
+             since: read files again before you rely on them.",
+            mission.line
+        ),
+    };
+    format!("That mission is over: {end}.\n\n{files}\n\nThe owner's new goal:\n\n{}", goal(mission, asks))
+}
+
 pub(crate) const CONTINUE: &str =
     "Your answer was cut at the output limit. Go on from where it ended, in smaller pieces.";
 

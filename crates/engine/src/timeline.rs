@@ -22,7 +22,8 @@ use crate::host::{self, Checkpoint, Delivered, HostFailure, MergeFailed, Merged}
 use crate::output;
 use crate::words::{clean, denial, dollars, lines, seconds};
 use notes::Notes;
-use words::{end_name, request_title};
+pub(crate) use words::end_name;
+use words::{request_title, started_title};
 
 /// What a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -122,7 +123,7 @@ impl Timeline {
                 let mission: Option<Mission> = json(payload);
                 self.notes = Notes::of(started.caps, mission.as_ref());
                 let goal = mission.map_or_else(|| "(forgotten)".into(), |mission| mission.goal);
-                Some(item(Kind::Start, format!("started: {}", clean(&goal, 100))))
+                Some(item(Kind::Start, started_title(started, &goal)))
             }
             Fact::StepPlanned(planned) => {
                 self.plan(planned, payload);
@@ -217,6 +218,9 @@ impl Timeline {
                 format!("files rolled back after a crash, run again: {}", title_of(step)),
             ),
             Fact::StopRequested { by } => item(Kind::Rest, format!("stop asked for by {}", clean(by, 60))),
+            Fact::Interrupted { by } => {
+                item(Kind::Rest, format!("what runs is interrupted by {}", clean(by, 60)))
+            }
             Fact::CancelRequested { by } => item(Kind::Rest, format!("cancelled by {}", clean(by, 60))),
             Fact::Parked { reason: Parking::Stopped } => item(Kind::Rest, "stopped".into()),
             Fact::Parked { reason: Parking::Blocked { code, hint } } => Item {
@@ -236,12 +240,10 @@ impl Timeline {
                 } else {
                     String::new()
                 };
-                let outcome = if *now { "interrupts what runs" } else { "" };
-                Item {
-                    detail,
-                    outcome: outcome.into(),
-                    ..item(Kind::Said, format!("said: {}", clean(text, 100)))
-                }
+                let said = item(Kind::Said, format!("said: {}", clean(text, 100)));
+                // Right after the first event it is what a fork begins with, and nothing runs.
+                let outcome = if *now && said.seq > 2 { "interrupts what runs" } else { "" };
+                Item { detail, outcome: outcome.into(), ..said }
             }
             Fact::Resumed { by } => item(Kind::Rest, format!("resumed by {}", clean(by, 60))),
             Fact::Ended { end } => Item {

@@ -9,6 +9,7 @@
 //! | `daemon` | the composition root |
 //! | `config` | what holds where nothing is said, and who said it |
 //! | `init` | what a repository and this machine have, and its first `regie.toml` |
+//! | `notify` | the ways of telling the owner |
 //! | `doctor` | what this machine lacks, and how to mend it |
 //! | `home` | where everything of an installation lies |
 //! | `screen` | how things look |
@@ -25,6 +26,7 @@ mod failure;
 mod follow;
 mod home;
 mod init;
+mod notify;
 mod screen;
 
 use std::process::ExitCode;

@@ -147,7 +147,7 @@ impl Job<'_> {
 
     /// Where later steps find the whole output of this one.
     fn whole(&self, ground: Ground) -> String {
-        outputs(self.config, ground).join(format!("{}.txt", self.work.step)).display().to_string()
+        outputs(self.config, ground).join(self.spool.output_name(self.work.step)).display().to_string()
     }
 
     /// Puts a long answer aside and keeps a preview: what to show, the bytes left out, and whether the

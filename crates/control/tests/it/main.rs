@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod day;
+mod fork;
 mod gates;
 mod jail;
 mod merges;

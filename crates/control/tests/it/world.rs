@@ -216,6 +216,7 @@ impl World {
             approve_merge: false,
             allow_unjailed: false,
             dirty: false,
+            follow: None,
             vendor: self.vendor(),
         }
     }
@@ -384,6 +385,14 @@ impl<T: Artifacts> Artifacts for Breakable<T> {
     fn find(&self, beginning: &str) -> Result<Vec<Digest>, ArtifactError> {
         self.part.find(beginning)
     }
+
+    fn stored(&self, digest: Digest) -> Result<Option<kernel::port::Stored>, ArtifactError> {
+        self.part.stored(digest)
+    }
+
+    fn discard(&self, digest: Digest, put_before: domain::Timestamp) -> Result<bool, ArtifactError> {
+        self.part.discard(digest, put_before)
+    }
 }
 
 impl<T: Records> Records for Breakable<T> {
@@ -401,6 +410,10 @@ impl<T: Records> Records for Breakable<T> {
             return Err(RecordError::Storage("no space left".into()));
         }
         self.part.put(kind, key, expected, body)
+    }
+
+    fn kinds(&self) -> Result<Vec<String>, RecordError> {
+        self.part.kinds()
     }
 }
 

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::{Criterion, Effect, Risk};
+use domain::{Criterion, Effect, Mission, Risk};
 use models::{RawJson, ToolSpec};
 
 use super::view::{Judgement, Stage, View};
@@ -81,6 +81,23 @@ impl Definition {
     /// The trial begins.
     pub(super) fn starts(&mut self, untouched: Option<bool>) {
         self.untouched = self.untouched.or(untouched);
+    }
+
+    /// A run that goes on from another one of the same mission keeps what was frozen there.
+    pub(super) fn carry(&self, mission: &mut Mission) {
+        if mission.done.is_empty() {
+            mission.done = self.criteria();
+        }
+    }
+
+    /// Another mission has a definition of its own.
+    pub(super) fn forget(&mut self) {
+        *self = Self { is_asked: self.is_asked, ..Self::default() };
+    }
+
+    fn criteria(&self) -> Vec<Criterion> {
+        let commands = self.frozen.iter().map(|wanted| wanted.command.clone());
+        commands.map(|command| Criterion::Command { command }).collect()
     }
 
     /// Whether the criteria are the agent's.
@@ -163,13 +180,12 @@ impl View {
         let request: Request =
             serde_json::from_slice(request).map_err(|error| format!("the call cannot be read: {error}"))?;
         let frozen = read(request.input.as_str())?;
-        mission.done =
-            frozen.iter().map(|wanted| Criterion::Command { command: wanted.command.clone() }).collect();
         self.judgements = vec![Judgement::Due; frozen.len()];
         self.definition.before = vec![None; frozen.len()];
         self.definition.is_new = true;
         let told = prompt::frozen(frozen.len());
         self.definition.frozen = frozen;
+        mission.done = self.definition.criteria();
         Ok(told)
     }
 

@@ -89,6 +89,11 @@ impl Stall {
         self.is_warned = false;
     }
 
+    /// Another mission begins, in another workspace.
+    pub(super) fn forget(&mut self) {
+        *self = Self { watches: self.watches, ..Self::default() };
+    }
+
     /// Takes in a turn whose calls all have their results.
     pub(super) fn observe<'a>(&mut self, sights: impl Iterator<Item = Sight<'a>>) -> Option<Finding> {
         let (mut keys, mut told, mut is_new) = (Vec::new(), Vec::new(), false);

@@ -117,6 +117,12 @@ pub(super) struct View {
     pub(super) stall: Stall,
     /// What the owner said and the model has not read.
     pub(super) unread: Vec<String>,
+    /// Events that came before the first of this run: positions count over all of them.
+    pub(super) offset: u64,
+    /// The last position.
+    pub(super) position: u64,
+    /// Whether the last event was the one that the run goes on with from another one.
+    pub(super) is_at_fork: bool,
     jobs: BTreeMap<StepNo, Job>,
 }
 
@@ -160,12 +166,20 @@ impl View {
             definition: Definition::default(),
             stall: Stall::default(),
             unread: Vec::new(),
+            offset: 0,
+            position: 0,
+            is_at_fork: false,
             jobs: BTreeMap::new(),
         }
     }
 
     pub(super) fn fold(&mut self, header: &Header, payload: Option<&Payload>) {
-        let seq = header.seq;
+        if let Fact::RunStarted(_) = header.fact {
+            self.offset = self.position;
+        }
+        let seq = self.offset.saturating_add(header.seq);
+        self.position = seq;
+        let was_at_fork = std::mem::take(&mut self.is_at_fork);
         match &header.fact {
             Fact::RunStarted(started) => self.start(header, started, payload),
             Fact::StepPlanned(planned) => {
@@ -193,7 +207,7 @@ impl View {
             Fact::StepIntended { step, snapshot: Some(snapshot), .. } => self.intended(*step, snapshot),
             // The owner let it go on: what failed before counts no more.
             Fact::Resumed { .. } => self.resumed(seq),
-            Fact::Said { now, .. } => self.said(seq, *now, payload),
+            Fact::Said { now, .. } => self.said(seq, *now, was_at_fork, payload),
             _ => {}
         }
         self.hear(seq);
@@ -211,8 +225,10 @@ impl View {
     }
 
     fn start(&mut self, header: &Header, started: &RunStarted, payload: Option<&Payload>) {
+        let is_first = self.started.is_none();
         self.run = Some(header.run);
         self.started = Some(started.clone());
+        self.begin_steps();
         let mission = payload.and_then(|payload| serde_json::from_slice::<Mission>(&payload.0).ok());
         let Some(mission) = mission else {
             return self.give_up("the mission of this run was forgotten or cannot be read".into());
@@ -230,10 +246,24 @@ impl View {
         self.stall.watches = !is_old;
         self.definition.is_asked =
             !is_old && mission.done.is_empty() && self.config.toolbox.find(super::done::TOOL).is_some();
-        self.pin(header.seq, prompt::goal(&mission, self.definition.is_asked));
-        self.judgements = vec![Judgement::Due; mission.done.len()];
-        self.mission = Some(mission);
-        self.stage = Stage::Asking;
+        match (started.forked.as_deref(), is_first) {
+            (Some(_), true) => {
+                self.give_up("what this run goes on from is not there".into());
+            }
+            (Some(forked), false) => self.go_on_from(forked, mission),
+            (None, _) => {
+                self.pin(self.position, prompt::goal(&mission, self.definition.is_asked));
+                self.judgements = vec![Judgement::Due; mission.done.len()];
+                self.mission = Some(mission);
+                self.stage = Stage::Asking;
+            }
+        }
+    }
+
+    /// The steps of this run are numbered from 1, whatever it inherits.
+    fn begin_steps(&mut self) {
+        self.jobs.clear();
+        self.compactions.clear();
     }
 
     /// What a step is for follows from the stage it was planned in: steps are planned in order.
@@ -290,6 +320,7 @@ impl View {
             (Job::Verdict(at), Denial::Interrupted) => self.judge_again(at),
             // It is planned again, after what the owner said.
             (Job::Ask, Denial::Interrupted) => self.stage = Stage::Asking,
+            (Job::Compact, Denial::Interrupted) => {}
             (Job::Deliver, _) => self.left_undelivered(&words::denial(reason)),
             (_, Denial::Budget { cap }) => self.exhausted(*cap),
             (job, _) => {

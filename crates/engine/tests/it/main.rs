@@ -6,6 +6,7 @@ mod done;
 mod endings;
 mod faults;
 mod flow;
+mod fork;
 mod relief;
 mod said;
 mod stall;

@@ -4,7 +4,9 @@
 mod bench;
 mod claims;
 mod failures;
+mod lineage;
 mod orders;
+mod sleep;
 
 use std::time::Duration;
 

@@ -5,10 +5,16 @@ use domain::budget::{Caps, DOLLAR};
 use models::catalogue;
 use serde::Serialize;
 
+use super::owner;
 use super::value::{Kind, Value};
 
 /// What all missions of one UTC day may cost together unless the owner says otherwise.
 const DAY_NANODOLLARS: u64 = 10 * DOLLAR;
+
+/// How long the workspace of a run that has ended is kept, in milliseconds: two weeks.
+const KEEP_MILLIS: u64 = 14 * 86_400_000;
+/// What all caches may take, in bytes.
+const KEEP_BYTES: u64 = 10 << 30;
 
 /// Whose words a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -31,10 +37,16 @@ pub(crate) enum Key {
     MaxTime,
     DayMaxDollars,
     Setup,
+    NotifyDesktop,
+    NotifyWebhook,
+    NotifyEvents,
+    NotifySecretEnv,
+    KeepWorkspaces,
+    KeepCaches,
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 8] = [
+pub(crate) const KEYS: [Key; 14] = [
     Key::Done,
     Key::Model,
     Key::MaxDollars,
@@ -43,6 +55,12 @@ pub(crate) const KEYS: [Key; 8] = [
     Key::MaxTime,
     Key::DayMaxDollars,
     Key::Setup,
+    Key::NotifyDesktop,
+    Key::NotifyWebhook,
+    Key::NotifyEvents,
+    Key::NotifySecretEnv,
+    Key::KeepWorkspaces,
+    Key::KeepCaches,
 ];
 
 impl Key {
@@ -57,6 +75,12 @@ impl Key {
             Self::MaxTime => ("mission", "max_time"),
             Self::DayMaxDollars => ("day", "max_dollars"),
             Self::Setup => ("run", "setup"),
+            Self::NotifyDesktop => ("notify", "desktop"),
+            Self::NotifyWebhook => ("notify", "webhook"),
+            Self::NotifyEvents => ("notify", "events"),
+            Self::NotifySecretEnv => ("notify", "webhook_secret_env"),
+            Self::KeepWorkspaces => ("keep", "workspaces"),
+            Self::KeepCaches => ("keep", "caches"),
         }
     }
 
@@ -82,6 +106,22 @@ impl Key {
                 "What all missions of one UTC day may spend together, in dollars.\n\
                  Only the owner sets it, here; a change counts from the next model call on."
             }
+            Self::NotifyDesktop => "Whether gates and ends show on your desktop, through `notify-send`.",
+            Self::NotifyWebhook => {
+                "An address, or a list of them, that gates and ends are posted to as JSON: https, or http on\n\
+                 loopback. `regie notify test` tries it."
+            }
+            Self::NotifyEvents => {
+                "What you are told of: a gate that asks, a run that has ended, one that rests."
+            }
+            Self::NotifySecretEnv => {
+                "The variable in the daemon's environment whose value signs what is posted (HMAC-SHA256)."
+            }
+            Self::KeepWorkspaces => {
+                "How long the workspace of a run that has ended is kept, as \"14d\" or \"12h\". What was in it\n\
+                 stays in Regie's git directory."
+            }
+            Self::KeepCaches => "What the caches of all projects may take together; the least used go first.",
             Self::Setup => {
                 "The command that prepares a fresh checkout. Regie does not run it yet: it is shown only."
             }
@@ -96,6 +136,12 @@ impl Key {
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
             Self::MaxTurns | Self::MaxTokens => Kind::Count,
             Self::MaxTime => Kind::Span,
+            Self::NotifyDesktop => Kind::Switch,
+            Self::NotifyWebhook => Kind::Addresses,
+            Self::NotifyEvents => Kind::Events,
+            Self::NotifySecretEnv => Kind::Text,
+            Self::KeepWorkspaces => Kind::Age,
+            Self::KeepCaches => Kind::Size,
         }
     }
 
@@ -103,7 +149,13 @@ impl Key {
     pub(crate) const fn may_stand(self, level: Level) -> bool {
         match self {
             Self::Done | Self::Setup => matches!(level, Level::Project),
-            Self::DayMaxDollars => matches!(level, Level::Installation),
+            Self::DayMaxDollars
+            | Self::NotifyDesktop
+            | Self::NotifyWebhook
+            | Self::NotifyEvents
+            | Self::NotifySecretEnv
+            | Self::KeepWorkspaces
+            | Self::KeepCaches => matches!(level, Level::Installation),
             _ => true,
         }
     }
@@ -116,7 +168,7 @@ impl Key {
             Self::MaxTurns => Some("REGIE_MAX_TURNS"),
             Self::MaxTokens => Some("REGIE_MAX_TOKENS"),
             Self::MaxTime => Some("REGIE_MAX_TIME"),
-            Self::Done | Self::DayMaxDollars | Self::Setup => None,
+            _ => None,
         }
     }
 
@@ -129,7 +181,7 @@ impl Key {
             Self::MaxTurns => Some("--max-turns"),
             Self::MaxTokens => Some("--max-tokens"),
             Self::MaxTime => Some("--max-time"),
-            Self::DayMaxDollars | Self::Setup => None,
+            _ => None,
         }
     }
 
@@ -144,7 +196,12 @@ impl Key {
             Self::MaxTokens => Value::Count(caps.tokens),
             Self::MaxTime => Value::Span(caps.millis),
             Self::DayMaxDollars => Value::Dollars(DAY_NANODOLLARS),
-            Self::Setup => Value::Text(String::new()),
+            Self::Setup | Self::NotifySecretEnv => Value::Text(String::new()),
+            Self::NotifyDesktop => Value::Switch(false),
+            Self::NotifyWebhook => Value::Names(Vec::new()),
+            Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
+            Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),
+            Self::KeepCaches => Value::Size(KEEP_BYTES),
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | `key` | the keys: what each means, where it may stand |
 //! | `value` | values as people write and read them |
 //! | `file` | reading a file, with the line of everything |
+//! | `owner` | addresses, ages and sizes, which only the owner gives |
 //! | `merge` | which of several values holds |
 //! | `explain` | `regie config explain` |
 
@@ -18,6 +19,7 @@ pub(crate) mod explain;
 mod file;
 mod key;
 mod merge;
+mod owner;
 mod value;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +28,7 @@ pub(crate) use error::Error;
 pub(crate) use file::PROJECT_FILE;
 pub(crate) use key::{KEYS, Key, Level};
 pub(crate) use merge::{Config, Flags, Origin};
+pub(crate) use owner::{age, shown as address_shown};
 pub(crate) use value::{Value, dollars, span};
 
 use crate::home::Home;
@@ -44,8 +47,16 @@ pub(crate) fn load(home: &Home, project: &Path, flags: Flags) -> Result<Config, 
 /// # Errors
 /// What makes no sense in the installation's file.
 pub(crate) fn day_cap(home: &Home) -> Result<u64, Error> {
-    let config = Config::read(&installation_file(home), None, &|_| None, Flags::default())?;
+    let config = of_installation(home)?;
     Ok(config.amount(Key::DayMaxDollars))
+}
+
+/// What the installation's file alone says: what is the owner's only, and needs no project.
+///
+/// # Errors
+/// What makes no sense in it.
+pub(crate) fn of_installation(home: &Home) -> Result<Config, Error> {
+    Config::read(&installation_file(home), None, &|_| None, Flags::default())
 }
 
 /// The installation's file.

@@ -2,7 +2,9 @@
 
 mod day_cap;
 mod housekeeping;
+mod keeping;
 mod lock;
+mod notify;
 mod system;
 
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use control::{Control, Layout, Parts, drivers::NativeDrivers};
 use domain::RunId;
 use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
-use kernel::port::{Executor, Journal, Refused};
+use kernel::port::{Clock, Executor, Journal, Records, Refused};
 use models::Provider;
 use models::anthropic::{Anthropic, Config as Anthropically, ConfigError, IDLE_ENV};
 use runner::RunnerExecutor;
@@ -34,8 +36,16 @@ pub(crate) async fn serve(home: &Home) -> Result<()> {
     let _lock = lock::acquire(home)?;
     scratch(home)?;
     let listener = lock::listen(home)?;
-    let (control, runner) = assemble(home)?;
+    let (control, runner, records) = assemble(home)?;
     let keeping = housekeeping::start(Arc::clone(&control), runner);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let telling = notify::start(notify::Parts {
+        control: Arc::clone(&control),
+        records: Arc::clone(&records),
+        clock: Arc::clone(&clock),
+        home: home.clone(),
+    });
+    let sweeping = keeping::start(Arc::clone(&control), records, clock, home.clone());
     for (run, why) in control.recover().await? {
         tracing::error!(%run, why, "a run could not be taken over; `regie resume` tries again");
     }
@@ -51,6 +61,8 @@ pub(crate) async fn serve(home: &Home) -> Result<()> {
     };
     let served = server::serve(listener, control, ending).await;
     keeping.abort();
+    telling.abort();
+    sweeping.abort();
     let _ = std::fs::remove_file(home.socket());
     Ok(served?)
 }
@@ -70,7 +82,10 @@ fn scratch(home: &Home) -> Result<()> {
     Ok(())
 }
 
-fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
+/// What the daemon itself goes on to use.
+type Assembled = (Arc<Control>, Arc<RunnerExecutor>, Arc<dyn Records>);
+
+fn assemble(home: &Home) -> Result<Assembled> {
     let layout =
         Layout { home: home.root().to_owned(), trees: home.trees(), work: home.work(), spool: home.spool() };
     let sqlite = Arc::new(SqliteJournal::open(home.db()).context("the journal cannot be opened")?);
@@ -120,7 +135,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
     let control = Control::new(Parts {
         layout,
         ports,
-        records: sqlite,
+        records: Arc::clone(&sqlite) as _,
         artifacts,
         index: Arc::new(journal::SearchIndex::new(home.index())),
         vendors,
@@ -129,7 +144,7 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
         jail,
         holder: format!("daemon:{}", std::process::id()),
     });
-    Ok((Arc::new(control), runner))
+    Ok((Arc::new(control), runner, sqlite))
 }
 
 /// The tools of a new run, in the order in which the model sees them.

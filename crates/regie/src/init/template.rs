@@ -32,8 +32,9 @@ pub(super) fn project(toolchains: &[Toolchain]) -> String {
 /// The owner's file.
 pub(super) fn installation() -> String {
     let mut text = INSTALLATION.to_owned();
-    write(&mut text, Level::Installation, |key| {
-        format!("# {} = {}\n", key.path().1, key.built_in().written())
+    write(&mut text, Level::Installation, |key| match key {
+        Key::NotifySecretEnv => "# webhook_secret_env = \"REGIE_WEBHOOK_SECRET\"\n".into(),
+        _ => format!("# {} = {}\n", key.path().1, key.built_in().written()),
     });
     text
 }
@@ -71,6 +72,9 @@ fn done(toolchains: &[Toolchain]) -> String {
     let mut text = format!("# Found: {}.\n", from.join(", "));
     if !left.is_empty() {
         text.push_str(&format!("# Found too: done = {}\n", commands(&left).written()));
+    }
+    for unseen in chosen.iter().filter_map(|found| found.unseen) {
+        text.push_str(&format!("# Runs see {unseen} only if a line of .worktreeinclude says `{unseen}/`.\n"));
     }
     text.push_str(&format!("done = {}\n", commands(&chosen).written()));
     text

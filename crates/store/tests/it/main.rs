@@ -4,9 +4,12 @@
 
 mod deliver;
 mod hostile;
+mod keep;
 mod line;
 mod owner;
 mod restore;
 mod revert;
+mod submodule;
+mod unchanged;
 mod uncommitted;
 mod world;

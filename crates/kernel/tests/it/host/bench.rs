@@ -28,6 +28,7 @@ pub(super) struct Bench {
     pub(super) day: Arc<Day>,
     pub(super) host: Arc<Host>,
     pub(super) run: RunId,
+    pub(super) clock: Arc<RuntimeClock>,
 }
 
 impl Bench {
@@ -42,18 +43,19 @@ impl Bench {
             rests: AtomicBool::new(false),
         });
         let day = Arc::new(Day { cap: AtomicU64::new(u64::MAX), overlooked: AtomicU64::new(0) });
+        let clock = Arc::new(RuntimeClock::begin());
         let ports = Ports {
             journal: Arc::clone(&journal) as _,
             authority: Arc::new(Rules { program, journal: Arc::clone(&journal), day: Arc::clone(&day) }),
             executor: Arc::clone(&executor) as _,
             workspaces: Arc::new(Still),
             drivers: Arc::clone(&drivers) as _,
-            clock: Arc::new(RuntimeClock::begin()),
+            clock: Arc::clone(&clock) as _,
             rng: Arc::new(CountingRng::default()),
         };
         let run = begin(&journal, 1);
         let host = Arc::new(Host::new(ports, HOLDER.into()));
-        Self { journal, executor, drivers, day, host, run }
+        Self { journal, executor, drivers, day, host, run, clock }
     }
 
     /// Puts another run on record.
@@ -166,6 +168,8 @@ impl Driver for Resting {
         self.is_resumed |= matches!(header.fact, Fact::Resumed { .. });
     }
 
+    fn inherit(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
+
     fn next(&self, _: &RunState) -> kernel::driver::Next {
         match self.is_resumed {
             true => kernel::driver::Next::End { end: End::Done, reason: "resumed".into() },
@@ -182,6 +186,8 @@ impl Driver for Resting {
 struct Defective;
 
 impl Driver for Defective {
+    fn inherit(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
+
     fn fold(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
 
     fn next(&self, _: &RunState) -> kernel::driver::Next {
