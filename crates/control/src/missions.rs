@@ -95,7 +95,8 @@ impl Control {
             (RunId::new(now.0, self.random()), MissionId::new(now.0, self.random()), self.lease_id(now));
         let branch = format!("{ROLE}/{run}");
         let tree = if request.dirty { From::WorkingTree } else { From::Head };
-        let prepared = self.prepare(&request.project, tree, run, &branch, request.setup).await?;
+        let toolbox = self.toolbox_for(&request.done)?;
+        let prepared = self.prepare(&request.project, toolbox, tree, run, &branch, request.setup).await?;
         warnings.extend(prepared.warnings);
 
         let mission = Mission {
@@ -201,7 +202,7 @@ impl Control {
             events.push(event(Fact::Said { by: OWNER.into(), now: true }, words.into_bytes()));
         }
         let events = event::seal(run, Head::EMPTY, events, || self.random());
-        let expect = Expect { fence: 0, head: Head::EMPTY, lease: None };
+        let expect = Expect { fence: 0, head: Head::EMPTY, lease: None, day: None };
         let (records, journal) = (std::sync::Arc::clone(&self.records), self.journal());
         let approve_merge = mission.approve_merge;
         self.blocking(move || {
@@ -222,6 +223,7 @@ impl Control {
     async fn prepare(
         &self,
         project: &str,
+        toolbox: Vec<u8>,
         from: From,
         run: RunId,
         branch: &str,
@@ -231,7 +233,6 @@ impl Control {
             (std::sync::Arc::clone(&self.records), std::sync::Arc::clone(&self.artifacts));
         let (layout, path, branch) = (self.layout.clone(), PathBuf::from(project), branch.to_owned());
         let fresh = ProjectId::new(self.clock().now().0, self.random());
-        let toolbox = self.toolbox.to_bytes().map_err(internal)?;
         let dir = layout.workspace(run);
         let now = self.clock().now();
         let prepare = move || {
@@ -284,6 +285,16 @@ impl Control {
             format!("this machine cannot jail steps: {why}"),
         )
         .hint("`regie doctor` says how to mend it; --allow-unjailed runs without a jail, with a warning"))
+    }
+
+    /// The tools of a run, byte for byte the artifact: where its owner gave no criterion, the agent has one
+    /// more, to define what done means.
+    fn toolbox_for(&self, done: &[String]) -> Result<Vec<u8>, Error> {
+        let toolbox = match done {
+            [] => self.toolbox.clone().with_definition().map_err(internal)?,
+            _ => self.toolbox.clone(),
+        };
+        toolbox.to_bytes().map_err(internal)
     }
 
     /// The tools of a lease: those of the toolbox, and what the host does for a mission.

@@ -35,6 +35,10 @@ name = "shell"
 input = { command = "echo noted > NOTE" }
 [[scenario.turn]]
 text = "The note is written."
+[[scenario.turn]]
+text = "A note needs no check."
+[[scenario.turn]]
+text = "There is none."
 
 [[scenario]]
 name = "mend"

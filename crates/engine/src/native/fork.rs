@@ -15,13 +15,21 @@ use crate::{prompt, timeline};
 const LEFT: &str = "not run: the mission was over";
 
 impl View {
-    pub(super) fn go_on_from(&mut self, forked: &Forked, mission: Mission) {
+    pub(super) fn go_on_from(&mut self, forked: &Forked, mut mission: Mission) {
         if self.broken.is_some() {
             return;
         }
         // Nothing is committed on the branch of this run.
         self.touched |= self.commit().is_some();
         self.checkpoint = None;
+        self.stall.reset();
+        match forked.purpose {
+            Purpose::Fork => self.definition.carry(&mut mission),
+            Purpose::FollowUp => {
+                self.definition.forget();
+                self.stall.forget();
+            }
+        }
         self.judgements = vec![Judgement::Due; mission.done.len()];
         (self.failures, self.pauses, self.nudges, self.refusals, self.moves) = (0, 0, 0, 0, 0);
         self.refused_at = None;
@@ -39,7 +47,12 @@ impl View {
     /// Back to the last boundary of the loop: the end of the run before is none of this one's.
     fn take_back(&mut self) {
         match self.stage {
-            Stage::Fresh | Stage::Asking | Stage::Compacting | Stage::Acting | Stage::Pausing { .. } => {}
+            Stage::Fresh
+            | Stage::Asking
+            | Stage::Trying
+            | Stage::Compacting
+            | Stage::Acting
+            | Stage::Pausing { .. } => {}
             _ if !self.turn.is_empty() => self.stage = Stage::Acting,
             _ if self.conversation.last_role() == Some(Role::User) => self.stage = Stage::Asking,
             _ => self.stage = Stage::Checkpointing,
@@ -66,6 +79,6 @@ impl View {
         self.words.clear();
         self.stage = first_stage(mission);
         let end = prompt::cut(end.trim_end_matches('.'), 2_000).to_owned();
-        self.pin(seq, prompt::follow_up(mission, &end, keeps_files));
+        self.pin(seq, prompt::follow_up(mission, self.definition.is_asked, &end, keeps_files));
     }
 }

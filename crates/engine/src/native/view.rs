@@ -12,7 +12,9 @@ use domain::{
 use models::{Block, Message, Request};
 
 use super::conversation::Conversation;
+use super::done::Definition;
 use super::relief::Relief;
+use super::stall::Stall;
 use super::turn::Turn;
 use crate::config::Config;
 use crate::host::{self, Checkpoint, DeliverRequest};
@@ -32,6 +34,10 @@ pub(super) enum Stage {
     Compacting,
     /// The calls of a turn are due.
     Acting,
+    /// The criteria that the agent proposed are run once, before the work goes on.
+    Trying,
+    /// The run gets nowhere and rests.
+    Stalled { what: String },
     /// The vendor asked to wait.
     Pausing { until: Timestamp, why: String },
     /// The workspace is committed before the criteria are judged.
@@ -113,6 +119,8 @@ pub(super) struct View {
     pub(super) moves: u32,
     /// Paths that the agent was asked to resolve.
     pub(super) unresolved: Vec<String>,
+    pub(super) definition: Definition,
+    pub(super) stall: Stall,
     /// What the owner said and the model has not read.
     pub(super) unread: Vec<String>,
     /// Events that came before the first of this run: positions count over all of them.
@@ -162,6 +170,8 @@ impl View {
             refused_at: None,
             moves: 0,
             unresolved: Vec::new(),
+            definition: Definition::default(),
+            stall: Stall::default(),
             unread: Vec::new(),
             offset: 0,
             position: 0,
@@ -201,16 +211,19 @@ impl View {
                 self.jobs.remove(step);
                 self.stage = Stage::Asking;
             }
+            Fact::StepIntended { step, snapshot: Some(snapshot), .. } => self.intended(*step, snapshot),
             // The owner let it go on: what failed before counts no more.
-            Fact::Resumed { .. } => {
-                self.failures = 0;
-                self.pauses = 0;
-            }
+            Fact::Resumed { .. } => self.resumed(seq),
             Fact::Said { now, .. } => self.said(seq, *now, was_at_fork, payload),
             _ => {}
         }
         self.hear(seq);
         self.relieve(seq);
+    }
+
+    /// Whether this step is one of the driver's that is open.
+    pub(super) fn is_planned(&self, step: StepNo) -> bool {
+        self.jobs.contains_key(&step)
     }
 
     /// Whether a step is open.
@@ -236,13 +249,17 @@ impl View {
         }
         self.request.model.clone_from(&mission.model);
         self.relief.clears = started.driver != super::UNCLEARED;
+        let is_old = started.driver == super::UNCLEARED || started.driver == super::UNWATCHED;
+        self.stall.watches = !is_old;
+        self.definition.is_asked =
+            !is_old && mission.done.is_empty() && self.config.toolbox.find(super::done::TOOL).is_some();
         match (started.forked.as_deref(), is_first) {
             (Some(_), true) => {
                 self.give_up("what this run goes on from is not there".into());
             }
             (Some(forked), false) => self.go_on_from(forked, mission),
             (None, _) => {
-                self.pin(self.position, prompt::goal(&mission));
+                self.pin(self.position, prompt::goal(&mission, self.definition.is_asked));
                 self.judgements = vec![Judgement::Due; mission.done.len()];
                 self.stage = first_stage(&mission);
                 self.mission = Some(mission);

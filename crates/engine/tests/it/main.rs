@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod chaos;
+mod done;
 mod endings;
 mod faults;
 mod flow;
@@ -9,6 +10,7 @@ mod fork;
 mod relief;
 mod said;
 mod setup;
+mod stall;
 mod timeline;
 mod wire;
 mod world;

@@ -135,8 +135,9 @@ fn header(
 fn criteria(done: &[String], config: &Config) -> String {
     let mut name = "done when";
     if done.is_empty() {
-        let mend = "give --done, or [mission] done in regie.toml";
-        return row(name, &format!("{} {}", style::waiting("nothing is checked:"), mend));
+        let mend = "or give --done, or [mission] done in regie.toml";
+        let whose = style::waiting("the agent proposes it, and you see it at the gate;");
+        return row(name, &format!("{whose} {mend}"));
     }
     let whose = config.setting(Key::Done).origin.to_string();
     let mut shown = String::new();

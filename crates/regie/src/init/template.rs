@@ -82,7 +82,7 @@ fn done(toolchains: &[Toolchain]) -> String {
     let commands =
         |found: &[&Toolchain]| Value::Commands(found.iter().filter_map(|one| one.test.clone()).collect());
     if chosen.is_empty() {
-        return "# No test command was found here: without one, nothing is checked before a merge.\n\
+        return "# No test command was found here: without one, the agent proposes what is checked.\n\
                 # done = [\"make test\"]\n"
             .into();
     }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn without_a_test_command_the_file_says_so() {
         let text = of(&[("README.md", "")]);
-        assert!(text.contains("nothing is checked before a merge"), "{text}");
+        assert!(text.contains("the agent proposes what is checked"), "{text}");
         assert!(!text.lines().any(|line| line.starts_with("done")), "{text}");
     }
 }

@@ -5,6 +5,7 @@ mod bad_input;
 mod compaction;
 mod configuration;
 mod crash;
+mod done;
 mod fork;
 mod goal;
 mod init;
