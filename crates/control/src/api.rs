@@ -6,6 +6,8 @@
 pub use domain::Service;
 use serde::{Deserialize, Serialize};
 
+pub use crate::keep::view::{Sweep, Swept, Usage};
+
 /// The version of the API. A client and a daemon of different versions refuse each other.
 pub const VERSION: u32 = 1;
 
@@ -49,6 +51,10 @@ pub struct StartMission {
     /// Start from the working tree with its uncommitted changes, and not from HEAD.
     #[serde(default)]
     pub dirty: bool,
+    /// The run that this mission follows: its agent then knows what that run has done. The project is that
+    /// run's, and so are the criteria where none are given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow: Option<String>,
     /// The command that sets a fresh checkout of the project up. It is asked for at a gate before it runs.
     #[serde(default)]
     pub setup: Option<Setup>,
@@ -58,6 +64,41 @@ pub struct StartMission {
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,
+}
+
+/// Asks for a run of the same mission that goes on from where another one stood.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fork {
+    /// The step whose result is the last that counts; the last one with a result otherwise.
+    #[serde(default)]
+    pub at: Option<u64>,
+    /// What the agent reads first; calls that have no result there are then not made. Empty: they are
+    /// made anew.
+    #[serde(default)]
+    pub words: String,
+    /// Bounds; what is absent is that of the other run. Nothing that it has spent counts.
+    #[serde(default)]
+    pub caps: CapsWanted,
+    /// The owner approves in advance the merge of a proposal whose criteria pass.
+    #[serde(default)]
+    pub approve_merge: bool,
+    /// Start even where the operating system cannot jail steps, with a warning in every output.
+    #[serde(default)]
+    pub allow_unjailed: bool,
+    /// The vendor's key and address. Held in memory only.
+    #[serde(default)]
+    pub vendor: Vendor,
+}
+
+/// What a run goes on from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The other run.
+    pub run: String,
+    /// The step of it whose result is the last that counts.
+    pub step: u64,
+    /// `fork`, the same mission on another way, or `follow_up`, a new mission.
+    pub purpose: String,
 }
 
 /// A project's setup.
@@ -183,6 +224,9 @@ pub struct Run {
     pub head: String,
     /// The number of its events.
     pub events: u64,
+    /// What it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked: Option<Origin>,
 }
 
 /// What was used.

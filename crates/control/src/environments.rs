@@ -37,6 +37,24 @@ pub(crate) fn prepare(
     Ok(Environment { hash, setup: command, from, sees, kept })
 }
 
+impl From<&Environment> for api::Environment {
+    fn from(environment: &Environment) -> Self {
+        Self { hash: environment.hash.to_string(), kept: environment.kept }
+    }
+}
+
+/// The environment of another run, brought into the workspace of one that goes on from it; `None` when it
+/// is not kept.
+pub(crate) fn again(
+    layout: &Layout,
+    project: ProjectId,
+    workspace: &Workspace,
+    environment: Environment,
+) -> Result<Option<Environment>, store::Error> {
+    let kept = bring(&place(layout, project, environment.hash), workspace)?;
+    Ok(kept.then_some(Environment { kept, ..environment }))
+}
+
 /// Keeps what a setup made, and lets go of what was not used for longest. Says why it could not.
 pub(crate) fn keep(
     layout: &Layout,

@@ -4,6 +4,7 @@
 mod host;
 mod inflight;
 mod model;
+mod room;
 mod setup;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use domain::StepKind;
 use kernel::port::{Executor, Inbox, Work};
 
-pub use host::HostExecutor;
+pub use host::{HostExecutor, Manners};
 pub use model::ModelExecutor;
 pub use setup::SetupExecutor;
 

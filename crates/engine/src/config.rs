@@ -179,6 +179,16 @@ impl Toolbox {
         tools.collect::<Result<Vec<_>, Error>>().and_then(Self::new)
     }
 
+    /// The same tools and, last, the one by which an agent defines when its mission is done: for a run
+    /// whose owner gave no criterion.
+    ///
+    /// # Errors
+    /// When its schema is not JSON, which a test rules out.
+    pub fn with_definition(mut self) -> Result<Self, Error> {
+        self.0.push(crate::native::done::tool()?);
+        Ok(self)
+    }
+
     /// The bytes of the artifact; the same tools give the same bytes.
     ///
     /// # Errors

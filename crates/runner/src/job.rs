@@ -59,6 +59,7 @@ struct Done {
 impl Job<'_> {
     /// Runs the step; its result is on disk when this returns.
     pub(crate) fn run(&self) -> Result<Spooled, Failure> {
+        self.spool.keep_reserve();
         let done = match Call::parse(self.work) {
             Err(text) => bad_input(text),
             Ok(Call::Shell(shell)) => self.command(Program::Shell(&shell.command), shell.timeout_seconds)?,
@@ -167,7 +168,7 @@ impl Job<'_> {
 
     /// Where later steps find the whole output of this one.
     fn whole(&self, ground: Ground) -> String {
-        outputs(self.config, ground).join(format!("{}.txt", self.work.step)).display().to_string()
+        outputs(self.config, ground).join(self.spool.output_name(self.work.step)).display().to_string()
     }
 
     /// Puts a long answer aside and keeps a preview: what to show, the bytes left out, and whether the

@@ -165,7 +165,7 @@ const BUILT_IN: [Rule; 14] = [
     },
     Rule {
         verdict: Verdict::Allow,
-        text: "the owner's criteria are run inside the jail",
+        text: "the criteria are run inside the jail",
         matches: |case| {
             case.action.kind == StepKind::Verdict
                 && case.action.effect == Effect::WorkspaceWrite

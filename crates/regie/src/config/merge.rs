@@ -198,7 +198,7 @@ impl Config {
             Key::MaxTurns => flags.max_turns.map(Value::Count),
             Key::MaxTokens => flags.max_tokens.map(Value::Count),
             Key::MaxTime => flags.max_time.map(Value::Span),
-            Key::DayMaxDollars | Key::Setup => None,
+            _ => None,
         }
     }
 
@@ -215,10 +215,23 @@ impl Config {
         }
     }
 
+    /// Whether a switch is on.
+    pub(crate) fn is_on(&self, key: Key) -> bool {
+        matches!(self.setting(key).value, Value::Switch(true))
+    }
+
     /// The criteria that hold.
     pub(crate) fn done(&self) -> Vec<String> {
         match self.setting(Key::Done).value {
             Value::Commands(commands) => commands,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The addresses or kinds of a key that hold.
+    pub(crate) fn names(&self, key: Key) -> Vec<String> {
+        match self.setting(key).value {
+            Value::Names(names) => names,
             _ => Vec::new(),
         }
     }

@@ -12,6 +12,7 @@
 //! | `env` | variables of the steps' environment |
 //! | `services` | what runs beside the commands |
 //! | `file` | reading a file, with the line of everything |
+//! | `owner` | addresses, ages and sizes, which only the owner gives |
 //! | `merge` | which of several values holds |
 //! | `explain` | `regie config explain` |
 
@@ -21,6 +22,7 @@ pub(crate) mod explain;
 mod file;
 mod key;
 mod merge;
+mod owner;
 mod services;
 mod value;
 
@@ -30,6 +32,7 @@ pub(crate) use error::Error;
 pub(crate) use file::PROJECT_FILE;
 pub(crate) use key::{KEYS, Key, Level};
 pub(crate) use merge::{Config, Flags, Given, Origin};
+pub(crate) use owner::{age, shown as address_shown};
 pub(crate) use value::{Value, dollars, span};
 
 use crate::home::Home;
@@ -57,8 +60,25 @@ pub(crate) fn of_steps(home: &Home, root: &Path) -> Result<Config, Error> {
 /// # Errors
 /// What makes no sense in the installation's file.
 pub(crate) fn day_cap(home: &Home) -> Result<u64, Error> {
-    let config = Config::read(&installation_file(home), None, &|_| None, Flags::default())?;
+    let config = of_installation(home)?;
     Ok(config.amount(Key::DayMaxDollars))
+}
+
+/// What the installation's file alone says: what is the owner's only, and needs no project.
+///
+/// # Errors
+/// What makes no sense in it.
+pub(crate) fn of_installation(home: &Home) -> Result<Config, Error> {
+    Config::read(&installation_file(home), None, &|_| None, Flags::default())
+}
+
+/// What a delivery may do in the owner's name, as the installation has it.
+///
+/// # Errors
+/// What makes no sense in the installation's file.
+pub(crate) fn manners(home: &Home) -> Result<store::Manners, Error> {
+    let config = of_installation(home)?;
+    Ok(store::Manners { sign: config.is_on(Key::DeliverySign), hooks: config.is_on(Key::DeliveryHooks) })
 }
 
 /// The installation's file.

@@ -182,6 +182,41 @@ mod tests {
     }
 
     #[test]
+    fn what_a_request_hides_is_made_visible_and_nothing_of_it_is_left_out_unsaid() {
+        // Zero-width, bidirectional and control characters; danger behind a long harmless beginning.
+        let harmless = "echo harmless ".repeat(40);
+        let command = format!("{harmless}\u{200b}; r\u{202e}m\u{7} -rf ~");
+        let hidden = api::Gate {
+            request: serde_json::json!({ "command": command }),
+            tool: "sh\u{200b}ell".into(),
+            title: "let the agent use `sh\u{200b}ell`?".into(),
+            ..asked("approve")
+        };
+        let card = shown(&hidden);
+        assert!(card.contains("; r\u{fffd}m") && card.contains("-rf ~"), "{card}");
+        assert!(card.contains(&harmless), "the whole of it is there: {card}");
+        assert!(!card.contains(['\u{200b}', '\u{202e}', '\u{7}']), "{card:?}");
+        assert!(card.contains("sh\u{fffd}ell"), "{card}");
+
+        let lines: Vec<String> = (0..60).map(|line| format!("line {line}")).collect();
+        let long = api::Gate { request: serde_json::json!({ "lines": lines }), ..asked("approve") };
+        let card = shown(&long);
+        assert!(card.contains("more lines: regie gate show --json"), "{card}");
+    }
+
+    #[test]
+    fn files_that_do_not_fit_are_counted() {
+        let file = |number: usize| api::File {
+            path: format!("src/{number}\u{202e}.js"),
+            status: "modified".into(),
+            added: Some(1),
+            removed: Some(0),
+        };
+        let card = shown(&api::Gate { files: (0..40).map(file).collect(), ..asked("approve") });
+        assert!(card.contains("28 more") && !card.contains('\u{202e}'), "{card}");
+    }
+
+    #[test]
     fn a_setup_shows_its_exact_command_and_what_it_may_do() {
         let input = serde_json::json!({ "command": "npm ci\nnpm run \u{1b}[2Jx", "from": "regie.toml:3", "sees": ["NPM_TOKEN"] });
         let setup = api::Gate {

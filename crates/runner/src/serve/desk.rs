@@ -99,6 +99,11 @@ impl Desk {
         }
     }
 
+    /// Gives back what was only kept for steps to come.
+    pub(super) fn retire(&self) {
+        self.spool.give_reserve_up();
+    }
+
     /// What to poll for a change of [`Desk::leaves_at`].
     pub(super) fn changed(&self) -> impl std::os::fd::AsFd + '_ {
         self.changed.fd()

@@ -5,6 +5,7 @@ mod bench;
 mod commands;
 #[cfg(feature = "fault")]
 mod faults;
+mod inherited;
 mod offload;
 mod posture;
 mod recovery;

@@ -39,7 +39,7 @@ fn work_in_the_jail_is_allowed() {
     check(
         action(K::Verdict, E::WorkspaceWrite, R::Workspace, "verdict"),
         Verdict::Allow,
-        "the owner's criteria are run inside the jail",
+        "the criteria are run inside the jail",
     );
 }
 
