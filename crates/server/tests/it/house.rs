@@ -72,7 +72,6 @@ impl UseCases for House {
             line: "main".into(),
             base: "0".into(),
             model: "m".into(),
-            environment: None,
             warnings: vec![],
             environment: None,
             position: 0,
