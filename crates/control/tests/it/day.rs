@@ -74,6 +74,7 @@ fn begin(journal: &SqliteJournal, now: Timestamp, number: u8) -> RunId {
         system: Digest::of(b""),
         tools: Digest::of(b""),
         caps: Caps::default(),
+        forked: None,
     };
     let event =
         Event { at: now, source: Source::Owner, fact: Fact::RunStarted(started), payload: Payload::EMPTY };
