@@ -142,6 +142,9 @@ fn gate_view(journal: &dyn Journal, row: &GateRow) -> Result<api::Gate, Error> {
             format!("A crash left it open whether `{}` was done. Was it?", planned.tool)
         }
         (Question::Approve, Some(proposal)) => format!("Merge this proposal into {}?", proposal.line),
+        (Question::Approve, None) if planned.tool == engine::host::SETUP => {
+            "Set this project up, with the network of this machine?".into()
+        }
         (Question::Approve, None) => format!("Let the agent use `{}`?", planned.tool),
     };
     let (files, checks) = proposal.map_or((Vec::new(), Vec::new()), |proposal| {

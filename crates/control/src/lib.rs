@@ -9,6 +9,7 @@
 //! | [`say`] | what the owner says to a run on its way |
 //! | [`fork`] | a run that goes on from another one, of the same mission or of one that follows |
 //! | [`costs`], [`search`] | what was spent; words in all missions |
+//! | `environments` | what setups made, kept for later runs |
 //! | [`gates`] | what waits for the owner, and the answers |
 //! | [`undo`] | taking a merge back |
 //! | [`notify`] | what the owner is told of |
@@ -26,6 +27,7 @@ pub mod api;
 pub mod audit;
 pub mod costs;
 pub mod drivers;
+mod environments;
 pub mod error;
 pub mod executor;
 pub mod fork;

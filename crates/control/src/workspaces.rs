@@ -84,8 +84,15 @@ impl Trees {
     }
 
     fn restore_now(&self, run: RunId, snapshot: &str) -> Result<(), String> {
+        let words = |error: store::Error| view::with_causes(&error);
         let tree: TreeId = snapshot.parse().map_err(|_| format!("`{snapshot}` is no snapshot"))?;
-        self.open(run)?.restore(&tree).map_err(|error| view::with_causes(&error))
+        let workspace = self.open(run)?;
+        // A setup begins with what the commit has: no snapshot holds what one has left half made.
+        let charter = Charter::read(&*self.journal, run).map_err(|error| view::with_causes(&error))?;
+        if charter.mission.environment.is_some() && !workspace.is_set_up() {
+            workspace.clean().map_err(words)?;
+        }
+        workspace.restore(&tree).map_err(words)
     }
 }
 

@@ -304,8 +304,16 @@ fn completed(item: Item, open: &Open, outcome: Outcome, payload: Option<&Payload
                         )
                     })
                     .collect();
-                let outcome =
+                let mut outcome =
                     format!("{}, +{} −{}", count(files.len()), checkpoint.added, checkpoint.removed);
+                if !checkpoint.conflicts.is_empty() {
+                    outcome.push_str(&format!(
+                        ", conflicts with the line in {}",
+                        clean(&checkpoint.conflicts.join(", "), 200)
+                    ));
+                } else if checkpoint.followed {
+                    outcome.push_str(", on the line as it is now");
+                }
                 Item { outcome, detail: files.join("\n"), ..item }
             }
             _ => Item { outcome: "no changes".into(), ..item },
@@ -319,7 +327,7 @@ fn completed(item: Item, open: &Open, outcome: Outcome, payload: Option<&Payload
             None => item,
         },
         (Kind::Deliver, false) => match json::<Delivered>(payload) {
-            Some(Delivered::FastForwarded { commit }) => {
+            Some(Delivered::FastForwarded { commit, .. }) => {
                 Item { outcome: format!("your branch is at {}", clean(&commit, 12)), ..item }
             }
             Some(Delivered::AlreadyThere) => Item { outcome: "your branch has it".into(), ..item },

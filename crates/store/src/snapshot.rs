@@ -115,9 +115,13 @@ impl Workspace {
         self.clear_left_overs()?;
         let rewrite = || self.git("read-tree").args(["--reset", "-u", tree.hex()]).run();
         if rewrite().is_err() {
-            // An agent may have taken away the owner's right to write: give it back once.
+            // An agent may have taken away the owner's right to write: give it back once. Or it has filled
+            // the disk: what goes in the end goes first then, which needs no room.
             make_writable(self.dir());
             self.clear_left_overs()?;
+            for path in self.untracked()? {
+                self.remove(&path)?;
+            }
             rewrite().doing("restore the workspace")?;
         }
         for path in self.untracked()? {
@@ -161,8 +165,16 @@ impl Workspace {
         Ok(tracked)
     }
 
-    /// Files that are neither tracked nor ignored, those of nested repositories included.
+    /// The new files that count: neither brought in by the owner nor made by a setup.
     pub(crate) fn untracked(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut files = self.strangers()?;
+        let made = self.made();
+        files.retain(|path| !made.holds(path));
+        Ok(files)
+    }
+
+    /// Files that are neither tracked nor ignored, those of nested repositories included.
+    pub(crate) fn strangers(&self) -> Result<Vec<PathBuf>, Error> {
         let included = self.included();
         let none = self.index_path().with_extension("none");
         let mut files = Vec::new();
@@ -392,7 +404,7 @@ pub(crate) fn is_git_name(name: &[u8]) -> bool {
 }
 
 /// Gives the user of this process all rights over the directories below `dir`, as far as it can.
-fn make_writable(dir: &Path) {
+pub(crate) fn make_writable(dir: &Path) {
     let mut dirs = vec![dir.to_owned()];
     while let Some(dir) = dirs.pop() {
         let Ok(meta) = dir.symlink_metadata() else { continue };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use control::api::{self, AnswerGate, StartMission, Started, Vendor};
 use control::drivers::NativeDrivers;
-use control::executor::{Dispatch, HostExecutor, ModelExecutor};
+use control::executor::{Dispatch, HostExecutor, ModelExecutor, SetupExecutor};
 use control::vendors::Vendors;
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Error, Layout, Parts};
@@ -217,6 +217,8 @@ impl World {
             allow_unjailed: false,
             dirty: false,
             follow: None,
+            setup: None,
+            services: Vec::new(),
             vendor: self.vendor(),
         }
     }
@@ -319,6 +321,7 @@ impl Daemon {
                 Arc::clone(&clock) as _,
             ),
             jail: Arc::clone(&bare) as _,
+            setup: SetupExecutor::new(layout.clone(), Arc::clone(&journal), Arc::clone(&bare) as _),
             outside: Default::default(),
         };
         let compose = Arc::new(models::anthropic::compose);
@@ -341,6 +344,7 @@ impl Daemon {
             deltas,
             toolbox: engine::Toolbox::built_in().unwrap(),
             jail: world.jail.clone(),
+            manners: Arc::new(|| store::Manners::NONE),
             holder: "daemon:test".into(),
         });
         drop(_inside);

@@ -8,7 +8,7 @@ use domain::Mission;
 use domain::fact::{Forked, Purpose};
 use models::Role;
 
-use super::view::{Judgement, Stage, View};
+use super::view::{Judgement, Stage, View, first_stage};
 use crate::{prompt, timeline};
 
 /// What calls without a result say when a new mission begins.
@@ -77,7 +77,7 @@ impl View {
         // What was said and not read belongs to the mission that is over.
         self.unread.clear();
         self.words.clear();
-        self.stage = Stage::Asking;
+        self.stage = first_stage(mission);
         let end = prompt::cut(end.trim_end_matches('.'), 2_000).to_owned();
         self.pin(seq, prompt::follow_up(mission, self.definition.is_asked, &end, keeps_files));
     }

@@ -26,6 +26,8 @@ use crate::{output, words};
 pub(super) enum Stage {
     /// The run has not started.
     Fresh,
+    /// The project is set up.
+    SettingUp,
     /// The model is asked.
     Asking,
     /// The model is asked for a summary of the conversation, which is then replaced by it.
@@ -40,7 +42,8 @@ pub(super) enum Stage {
     Pausing { until: Timestamp, why: String },
     /// The workspace is committed before the criteria are judged.
     Checkpointing,
-    /// Regie's line moved under the proposal: the same commit is proposed to the line as it is now.
+    /// Regie's line moved under the proposal: the same commit, with the line as it is now, is judged and
+    /// proposed again.
     Following,
     /// The criteria are judged.
     Judging,
@@ -57,6 +60,7 @@ pub(super) enum Stage {
 /// What an open step is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Job {
+    SetUp,
     Ask,
     Compact,
     Call(usize),
@@ -111,8 +115,10 @@ pub(super) struct View {
     /// Refusals of the stop hook in a row on the same commit.
     pub(super) refusals: u32,
     pub(super) refused_at: Option<String>,
-    /// How often Regie's line moved under the proposal.
+    /// How often Regie's line moved under the proposal, or was in conflict with it.
     pub(super) moves: u32,
+    /// Paths that the agent was asked to resolve.
+    pub(super) unresolved: Vec<String>,
     pub(super) definition: Definition,
     pub(super) stall: Stall,
     /// What the owner said and the model has not read.
@@ -163,6 +169,7 @@ impl View {
             refusals: 0,
             refused_at: None,
             moves: 0,
+            unresolved: Vec::new(),
             definition: Definition::default(),
             stall: Stall::default(),
             unread: Vec::new(),
@@ -254,8 +261,8 @@ impl View {
             (None, _) => {
                 self.pin(self.position, prompt::goal(&mission, self.definition.is_asked));
                 self.judgements = vec![Judgement::Due; mission.done.len()];
+                self.stage = first_stage(&mission);
                 self.mission = Some(mission);
-                self.stage = Stage::Asking;
             }
         }
     }
@@ -278,6 +285,7 @@ impl View {
                 *self.judgements.get_mut(at)? = Judgement::Planned;
                 Some(Job::Verdict(at))
             }
+            (StepKind::ToolCall, Stage::SettingUp) => Some(Job::SetUp),
             (StepKind::ToolCall, Stage::Acting) => self.turn.plan().map(Job::Call),
             (StepKind::ToolCall, Stage::Merging) if tool == host::MERGE => Some(Job::Merge),
             (StepKind::ToolCall, Stage::Delivering { .. }) if tool == host::DELIVER => Some(Job::Deliver),
@@ -287,6 +295,7 @@ impl View {
 
     fn completed(&mut self, seq: u64, job: Job, outcome: Outcome, payload: Option<&Payload>) {
         match job {
+            Job::SetUp => self.set_up(seq, outcome, payload),
             Job::Ask => self.model_answered(seq, outcome, payload),
             Job::Compact => self.compacted(seq, outcome, payload),
             Job::Call(at) => {
@@ -316,6 +325,8 @@ impl View {
         }
         match (job, reason) {
             (_, Denial::Cancelled) => self.finish(End::Cancelled, "cancelled by the owner".into()),
+            (_, Denial::Budget { cap }) if job == Job::SetUp => self.exhausted(*cap),
+            (Job::SetUp, _) => self.not_set_up(seq, reason),
             (Job::Merge, Denial::Gate { .. } | Denial::Policy { .. }) => self.merge_refused(reason),
             (Job::Verdict(at), Denial::Interrupted) => self.judge_again(at),
             // It is planned again, after what the owner said.
@@ -416,6 +427,11 @@ impl View {
         self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.commit.as_deref())
     }
 
+    /// What the changes are counted against since the last checkpoint.
+    pub(super) fn base(&self) -> Option<&str> {
+        self.checkpoint.as_ref().map(|checkpoint| checkpoint.base.as_str())
+    }
+
     /// What is left of the work, for the owner.
     pub(super) fn kept(&self) -> String {
         match self.commit() {
@@ -423,6 +439,14 @@ impl View {
             None if self.touched => "changes are in the workspace, nothing was committed".into(),
             None => "nothing was changed".into(),
         }
+    }
+}
+
+/// What a run begins with: the setup, unless there is none or what it made is there already.
+pub(super) fn first_stage(mission: &Mission) -> Stage {
+    match &mission.environment {
+        Some(environment) if !environment.kept => Stage::SettingUp,
+        _ => Stage::Asking,
     }
 }
 

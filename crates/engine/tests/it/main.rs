@@ -9,6 +9,7 @@ mod flow;
 mod fork;
 mod relief;
 mod said;
+mod setup;
 mod stall;
 mod timeline;
 mod wire;

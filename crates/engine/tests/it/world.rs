@@ -78,6 +78,8 @@ pub(crate) fn mission(done: &[&str]) -> Mission {
         allow_unjailed: false,
         uncommitted: Vec::new(),
         withheld: Vec::new(),
+        environment: None,
+        services: Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod bench;
 mod claims;
+mod clock;
 mod failures;
 mod lineage;
 mod orders;

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
+use crate::disk;
 use crate::home::Home;
 
 /// How long a daemon may take to say who it is.
@@ -223,9 +224,20 @@ impl Client {
         let status = response.status();
         let bytes = response.bytes().await.map_err(|source| self.broken(source))?;
         match serde_json::from_slice::<api::Problem>(&bytes) {
-            Ok(problem) => Err(Error::Refused(problem)),
+            Ok(problem) => Err(Error::Refused(self.laid_to_the_disk(problem))),
             Err(_) => Err(Error::Status(status.as_u16())),
         }
+    }
+
+    /// What the daemon could not do for want of room: no other hint helps before there is some.
+    fn laid_to_the_disk(&self, problem: api::Problem) -> api::Problem {
+        let is_full = || disk::room(self.home.root()).is_some_and(|room| room < disk::LEAST_ROOM);
+        if problem.status < 500 || !is_full() {
+            return problem;
+        }
+        let home = self.home.root().display();
+        let hint = format!("the disk under {home} is full: free some space, then run this again");
+        api::Problem { hint: Some(hint), ..problem }
     }
 
     fn broken(&self, source: reqwest::Error) -> Error {

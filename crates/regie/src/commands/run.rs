@@ -48,6 +48,12 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         allow_unjailed: args.allow_unjailed,
         dirty: args.dirty,
         follow: followed.as_ref().map(|run| run.run.clone()),
+        setup: config.text(Key::Setup).map(|command| api::Setup {
+            command,
+            from: config.setting(Key::Setup).origin.to_string(),
+            sees: passed(&config),
+        }),
+        services: config.services().into_iter().map(|(service, _)| service).collect(),
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;
@@ -72,6 +78,12 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     }
     let options = Options { json: context.json, vendor, so_far: None };
     follow::follow(&client, &started.run, started.position, options).await
+}
+
+/// The variables of the owner's environment that steps are given.
+fn passed(config: &Config) -> Vec<String> {
+    let passed = config.given().into_iter().filter(|given| given.value == config::env::Value::Passed);
+    passed.map(|given| given.name).collect()
 }
 
 fn header(
@@ -101,8 +113,18 @@ fn header(
     if let Some(run) = followed {
         shown.push_str(&row("follows", &text::line(&run.run)));
     }
-    if let Some(setup) = config.text(Key::Setup) {
-        shown.push_str(&row("setup", &format!("{} {}", text::line(&setup), style::dim("(not run yet)"))));
+    if let (Some(setup), Some(environment)) = (&wanted.setup, &started.environment) {
+        let hash = text::short_hash(&environment.hash);
+        let how = match environment.kept {
+            true => format!("(environment {hash}, kept from an earlier run)"),
+            false => format!("(environment {hash} is new: you are asked first)"),
+        };
+        shown.push_str(&row("setup", &format!("{} {}", text::line(&setup.command), style::dim(&how))));
+    }
+    for (at, service) in wanted.services.iter().enumerate() {
+        let name = if at == 0 { "services" } else { "" };
+        let command = style::dim(&text::line(&service.command));
+        shown.push_str(&row(name, &format!("{} {command}", text::line(&service.name))));
     }
     shown.push_str(&row("run", &text::line(&started.run)));
     shown.push('\n');

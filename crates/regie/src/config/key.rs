@@ -17,10 +17,11 @@ const KEEP_MILLIS: u64 = 14 * 86_400_000;
 const KEEP_BYTES: u64 = 10 << 30;
 
 /// Whose words a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     /// A repository's `regie.toml`.
+    #[default]
     Project,
     /// The owner's `config.toml`.
     Installation,
@@ -36,6 +37,8 @@ pub(crate) enum Key {
     MaxTokens,
     MaxTime,
     DayMaxDollars,
+    DeliverySign,
+    DeliveryHooks,
     Setup,
     NotifyDesktop,
     NotifyWebhook,
@@ -46,7 +49,7 @@ pub(crate) enum Key {
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 14] = [
+pub(crate) const KEYS: [Key; 16] = [
     Key::Done,
     Key::Model,
     Key::MaxDollars,
@@ -54,6 +57,8 @@ pub(crate) const KEYS: [Key; 14] = [
     Key::MaxTokens,
     Key::MaxTime,
     Key::DayMaxDollars,
+    Key::DeliverySign,
+    Key::DeliveryHooks,
     Key::Setup,
     Key::NotifyDesktop,
     Key::NotifyWebhook,
@@ -74,6 +79,8 @@ impl Key {
             Self::MaxTokens => ("mission", "max_tokens"),
             Self::MaxTime => ("mission", "max_time"),
             Self::DayMaxDollars => ("day", "max_dollars"),
+            Self::DeliverySign => ("delivery", "sign"),
+            Self::DeliveryHooks => ("delivery", "hooks"),
             Self::Setup => ("run", "setup"),
             Self::NotifyDesktop => ("notify", "desktop"),
             Self::NotifyWebhook => ("notify", "webhook"),
@@ -106,6 +113,14 @@ impl Key {
                 "What all missions of one UTC day may spend together, in dollars.\n\
                  Only the owner sets it, here; a change counts from the next model call on."
             }
+            Self::DeliverySign => {
+                "Whether a delivery signs as your git is configured to (commit.gpgSign): with a merge in your name.\n\
+                 Where that does not work unattended, the branch is left alone and the command is printed."
+            }
+            Self::DeliveryHooks => {
+                "Whether your own post-merge hook runs after a delivery. One that lies in the tree never does.\n\
+                 What your hook starts in the tree may be an agent's work, and runs outside the jail."
+            }
             Self::NotifyDesktop => "Whether gates and ends show on your desktop, through `notify-send`.",
             Self::NotifyWebhook => {
                 "An address, or a list of them, that gates and ends are posted to as JSON: https, or http on\n\
@@ -123,7 +138,8 @@ impl Key {
             }
             Self::KeepCaches => "What the caches of all projects may take together; the least used go first.",
             Self::Setup => {
-                "The command that prepares a fresh checkout. Regie does not run it yet: it is shown only."
+                "The command that prepares a fresh checkout, as \"npm ci\". It has the network of this machine, so you\n\
+                 are asked before it runs; what it makes is kept, and later runs start with it."
             }
         }
     }
@@ -136,7 +152,7 @@ impl Key {
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
             Self::MaxTurns | Self::MaxTokens => Kind::Count,
             Self::MaxTime => Kind::Span,
-            Self::NotifyDesktop => Kind::Switch,
+            Self::DeliverySign | Self::DeliveryHooks | Self::NotifyDesktop => Kind::Switch,
             Self::NotifyWebhook => Kind::Addresses,
             Self::NotifyEvents => Kind::Events,
             Self::NotifySecretEnv => Kind::Text,
@@ -150,6 +166,8 @@ impl Key {
         match self {
             Self::Done | Self::Setup => matches!(level, Level::Project),
             Self::DayMaxDollars
+            | Self::DeliverySign
+            | Self::DeliveryHooks
             | Self::NotifyDesktop
             | Self::NotifyWebhook
             | Self::NotifyEvents
@@ -196,6 +214,8 @@ impl Key {
             Self::MaxTokens => Value::Count(caps.tokens),
             Self::MaxTime => Value::Span(caps.millis),
             Self::DayMaxDollars => Value::Dollars(DAY_NANODOLLARS),
+            Self::DeliverySign => Value::Switch(true),
+            Self::DeliveryHooks => Value::Switch(false),
             Self::Setup | Self::NotifySecretEnv => Value::Text(String::new()),
             Self::NotifyDesktop => Value::Switch(false),
             Self::NotifyWebhook => Value::Names(Vec::new()),

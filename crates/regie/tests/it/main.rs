@@ -18,6 +18,8 @@ mod read;
 mod receiver;
 mod reference;
 mod refusals;
+mod services;
+mod setup;
 mod sleep;
 mod start;
 #[cfg(target_os = "linux")]

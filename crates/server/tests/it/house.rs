@@ -73,6 +73,7 @@ impl UseCases for House {
             base: "0".into(),
             model: "m".into(),
             warnings: vec![],
+            environment: None,
             position: 0,
         })
     }

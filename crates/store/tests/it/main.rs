@@ -6,6 +6,8 @@ mod deliver;
 mod hostile;
 mod keep;
 mod line;
+mod made;
+mod manners;
 mod owner;
 mod restore;
 mod revert;

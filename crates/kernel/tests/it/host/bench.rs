@@ -10,7 +10,7 @@ use domain::{Decision, Fact, Recorded, RunId, RunState, StepNo, Verdict};
 use kernel::Driver;
 use kernel::host::{Drivers, Error, Host, Ports, Rest};
 use kernel::machine::{Input, Order};
-use kernel::port::{Action, Authority, Inbox, Journal as _, Refused, Workspaces};
+use kernel::port::{Action, Authority, Clock, Inbox, Journal as _, Refused, Workspaces};
 use testkit::fakes::{CountingRng, ManualExecutor, MemoryJournal, RuntimeClock};
 use testkit::sim::{Op, Program, Rule, Script};
 use testkit::suite::history::{Chain, lease};
@@ -56,6 +56,28 @@ impl Bench {
         let run = begin(&journal, 1);
         let host = Arc::new(Host::new(ports, HOLDER.into()));
         Self { journal, executor, drivers, day, host, run, clock }
+    }
+
+    /// The next daemon over the same journal, on a machine whose clock says something else.
+    pub(super) fn successor(&self, clock: Arc<dyn Clock>) -> Self {
+        let ports = Ports {
+            journal: Arc::clone(&self.journal) as _,
+            authority: Arc::new(Rules {
+                program: Arc::clone(&self.drivers.program),
+                journal: Arc::clone(&self.journal),
+                day: Arc::clone(&self.day),
+            }),
+            executor: Arc::clone(&self.executor) as _,
+            workspaces: Arc::new(Still),
+            drivers: Arc::clone(&self.drivers) as _,
+            clock,
+            rng: Arc::new(CountingRng::default()),
+        };
+        let host = Arc::new(Host::new(ports, "daemon:2".into()));
+        let (journal, executor, drivers) =
+            (Arc::clone(&self.journal), Arc::clone(&self.executor), Arc::clone(&self.drivers));
+        let (day, clock) = (Arc::clone(&self.day), Arc::clone(&self.clock));
+        Self { journal, executor, drivers, day, host, run: self.run, clock }
     }
 
     /// Puts another run on record.
