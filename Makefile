@@ -10,7 +10,8 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
-.PHONY: help up test setup build lint layers deny unit jail journeys projects projects-three crash proof dist clean
+.PHONY: help up test setup build lint layers deny unit jail journeys projects projects-three crash bench-engine \
+	proof dist clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -34,6 +35,7 @@ lint: ## Formatting and lints
 layers: ## The floors of the house, and the shape of its files
 	$(CARGO) xtask layers
 	$(CARGO) xtask sources
+	scripts/unit-holds
 
 deny: ## Licences, bans and sources of dependencies
 	$(CARGO) xtask deny
@@ -60,9 +62,12 @@ crash: ## Kills daemon and runner at every step boundary, and 50 times at random
 	$(CARGO) nextest run --locked --package journal
 	REGIE="$$(realpath $(REGIE))" CHAOS="$$(realpath $(CHAOS))" python3 scripts/crash
 
-proof: crash projects ## The long campaigns
+bench-engine: build ## What the engine costs beside its peers (npm, pinned): one table of ratios
+	REGIE="$$(realpath $(REGIE))" python3 bench/engine --npm "$(TARGET_DIR)/bench/npm"
 
-dist: build ## Packs one archive: binary, man pages, completions, licence
+proof: crash projects bench-engine ## The long campaigns
+
+dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"
 
 clean: ## Removes what was built

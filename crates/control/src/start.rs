@@ -31,6 +31,27 @@ pub(crate) struct Begin {
 
 /// Imports what the run starts from.
 pub(crate) fn begin(tree: &Tree, owner: &Owner, from: From, now: Timestamp) -> Result<Begin, Error> {
+    let known = tree.line_head(&owner.branch)?;
+    let mut begun = imported(tree, owner, from, now)?;
+    if let Some(known) = known
+        && !tree.is_ancestor(&known, &begun.base)?
+    {
+        begun.warnings.insert(
+            0,
+            format!(
+                "another repository is at {} than the one that Regie knew there: its line of {} begins anew, and \
+                 what was merged before is kept as {} in {}",
+                owner.root.display(),
+                owner.branch,
+                store::former_ref(&owner.branch, &known),
+                tree.git_dir().display()
+            ),
+        );
+    }
+    Ok(begun)
+}
+
+fn imported(tree: &Tree, owner: &Owner, from: From, now: Timestamp) -> Result<Begin, Error> {
     if from == From::Head {
         let base = tree.import(owner)?;
         return Ok(Begin { base, uncommitted: Vec::new(), warnings: left_out(owner).into_iter().collect() });

@@ -13,6 +13,29 @@ pub const MERGE: &str = "merge";
 /// The tool name of a deliver step.
 pub const DELIVER: &str = "deliver";
 
+/// The tool name of the step that sets the project up.
+pub const SETUP: &str = runner::spec::SETUP;
+
+/// Asks to set the project up: in the form of a tool call, as it runs in the jail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupRequest {
+    /// [`SETUP`].
+    pub tool: String,
+    /// What is to run.
+    pub input: SetupInput,
+}
+
+/// The command of a setup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupInput {
+    /// The shell line.
+    pub command: String,
+    /// Where it comes from, as `regie.toml:3`.
+    pub from: String,
+    /// Variables of the owner's environment that it is given, by name.
+    pub sees: Vec<String>,
+}
+
 /// A commit's message.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Message {
@@ -39,6 +62,13 @@ pub struct CheckpointRequest {
     /// the workspace that are no part of the proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<String>,
+    /// Whether what others have merged into the line comes into the branch first, so that what is judged
+    /// is what the merge will give.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow: bool,
+    /// Paths that the agent was asked to resolve: marks that are left in them are a conflict still.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unresolved: Vec<String>,
 }
 
 /// The workspace as it was committed.
@@ -47,7 +77,8 @@ pub struct Checkpoint {
     /// The head of the run's branch; `None` while its tree equals the base's. The same tree has the
     /// same commit: a checkpoint without new changes names the last one again.
     pub commit: Option<String>,
-    /// The commit that the run started from.
+    /// The commit that the changes are counted against: the one of the request, or the line that the
+    /// branch has followed.
     pub base: String,
     /// The head of Regie's own line at that moment, which a merge then expects.
     #[serde(default)]
@@ -64,6 +95,12 @@ pub struct Checkpoint {
     /// Its beginning.
     #[serde(default)]
     pub patch_preview: String,
+    /// Whether what others have merged came into the workspace with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub followed: bool,
+    /// Paths that hold both versions between marks, because others changed the same places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<String>,
 }
 
 /// One changed file.
@@ -166,6 +203,9 @@ pub enum Delivered {
     FastForwarded {
         /// Its new head.
         commit: String,
+        /// What the owner should know of the hook that follows a merge.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
     },
     /// It had the commit already.
     AlreadyThere,

@@ -7,8 +7,10 @@
 mod answer;
 mod conversation;
 mod finish;
+mod fork;
 mod relief;
 mod said;
+mod setup;
 mod turn;
 mod view;
 
@@ -98,22 +100,45 @@ impl Native {
         Next::Run(specs.collect())
     }
 
+    /// Effect `workspace_write`: what a setup changes outside of the workspace is the project's own cache,
+    /// and downloading a package once more is harmless. So a setup that a crash cut short is cleaned away
+    /// and run again, without a second question.
+    fn set_up(&self) -> Next {
+        let Some(request) = self.view.setup_request() else {
+            return ended(End::Failed, "there is no setup to run; please report it".into());
+        };
+        Next::Run(vec![StepSpec {
+            kind: StepKind::ToolCall,
+            effect: Effect::WorkspaceWrite,
+            risk: Risk::External,
+            tool: host::SETUP.into(),
+            request: Request::Whole(json(&request)),
+            reserve: Amount::CALL,
+            timeout: self.view.config.setup_timeout,
+            due: None,
+        }])
+    }
+
     fn checkpoint(&self) -> Next {
         let Some(mission) = &self.view.mission else { return Next::Wait };
         let keep = match self.view.stage {
             Stage::Following => self.view.commit(),
             _ => None,
         };
+        // The last commit of a run that ends is the agent's work and nothing else.
+        let follow = !matches!(self.view.stage, Stage::Saving { .. });
         self.host_step(
             StepKind::Checkpoint,
             host::CHECKPOINT,
             Risk::Workspace,
             &CheckpointRequest {
                 branch: self.view.branch().to_owned(),
-                base: mission.base.clone(),
+                base: self.view.base().unwrap_or(&mission.base).to_owned(),
                 line: mission.line.clone(),
                 message: self.view.commit_message("Checkpoint"),
                 keep: keep.map(str::to_owned),
+                follow,
+                unresolved: self.view.unresolved.clone(),
             },
         )
     }
@@ -155,12 +180,17 @@ impl Driver for Native {
         self.view.fold(header, payload);
     }
 
+    fn inherit(&mut self, header: &Header, payload: Option<&Payload>) {
+        self.view.fold(header, payload);
+    }
+
     fn next(&self, state: &RunState) -> Next {
         if state.cancelling {
             return ended(End::Cancelled, "cancelled by the owner".into());
         }
         match &self.view.stage {
             Stage::Fresh => Next::Wait,
+            Stage::SettingUp => self.set_up(),
             Stage::Asking => self.ask(StepKind::ModelCall),
             Stage::Compacting => self.ask(StepKind::Compaction),
             Stage::Acting => self.act(),
@@ -197,7 +227,7 @@ impl Driver for Native {
             true => StepKind::Compaction,
             false => StepKind::ModelCall,
         };
-        let composed = (view.config.compose)(&view.request_at(kind, upto));
+        let composed = (view.config.compose)(&view.request_at(kind, view.offset.saturating_add(upto)));
         composed.map_err(|error| failed(error.to_string()))
     }
 }

@@ -60,7 +60,68 @@ pub(crate) fn goal(mission: &Mission) -> String {
             criteria.join("\n")
         ),
     };
-    format!("{}\n\n{done}", mission.goal.trim())
+    let ready = match &mission.environment {
+        Some(environment) if environment.kept => format!("\n\n{}", setup(&environment.setup, None, "")),
+        _ => String::new(),
+    };
+    format!("{}\n\n{done}{ready}{}", mission.goal.trim(), services(mission))
+}
+
+/// What runs beside the commands; empty when nothing does.
+fn services(mission: &Mission) -> String {
+    if mission.services.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = mission
+        .services
+        .iter()
+        .map(|service| {
+            format!("- `{0}`: `{1}`; its log is /outputs/services/{0}.log", service.name, service.command)
+        })
+        .collect();
+    format!(
+        "\n\nServices that Regie runs beside your shell commands and the definition of done, from the first \
+         command on, to be reached on 127.0.0.1:\n{}",
+        lines.join("\n")
+    )
+}
+
+/// What the model is told of the project's setup; `how` it went wrong, if it did.
+pub(crate) fn setup(command: &str, how: Option<&str>, output: &str) -> String {
+    let Some(how) = how else {
+        return format!(
+            "The project was set up by `{command}`: what it made is in the workspace. It is not part of your \
+             work, and is not committed."
+        );
+    };
+    let output = match tail(output.trim(), 3_000) {
+        "" => String::new(),
+        output => format!("\n```\n{output}\n```"),
+    };
+    format!(
+        "The project's setup, `{command}`, {how}.{output}\nWhat it installs may be missing. You have no \
+         network and cannot make up for it: do what can be done without, and say plainly what cannot."
+    )
+}
+
+/// What stands before the owner's words where a run goes on from another one with them.
+pub(crate) const AT_FORK: &str =
+    "The owner took the mission back to this point; the files are as they were then. The owner says:";
+
+/// The first message of a mission that follows another one: what became of that, and the new goal.
+pub(crate) fn follow_up(mission: &Mission, end: &str, keeps_files: bool) -> String {
+    let files = match keeps_files {
+        true => {
+            "The workspace is as you left it: nothing of it was merged, and your next proposal will hold all of \
+             it.".to_owned()
+        }
+        false => format!(
+            "The workspace is a fresh checkout of the owner's branch `{}` as it is now. It may have changed \
+             since: read files again before you rely on them.",
+            mission.line
+        ),
+    };
+    format!("That mission is over: {end}.\n\n{files}\n\nThe owner's new goal:\n\n{}", goal(mission))
 }
 
 pub(crate) const CONTINUE: &str =
@@ -153,8 +214,15 @@ pub(crate) struct Unmet {
 }
 
 /// What the model is told when the definition of done is not met.
-pub(crate) fn unmet(failures: &[Unmet], replan: bool) -> String {
-    let mut text = String::from("Not done yet. Regie ran the definition of done:\n");
+pub(crate) fn unmet(failures: &[Unmet], replan: bool, followed: bool) -> String {
+    let mut text = String::new();
+    if followed {
+        text.push_str(
+            "Others have merged changes while you worked. Regie has merged them into your files: read \
+             again what you go on with.\n\n",
+        );
+    }
+    text.push_str("Not done yet. Regie ran the definition of done:\n");
     for Unmet { command, how, output } in failures {
         let output = tail(output, 6_000);
         let output = if output.trim().is_empty() { "(no output)" } else { output };
@@ -169,6 +237,18 @@ pub(crate) fn unmet(failures: &[Unmet], replan: bool) -> String {
         }
     });
     text
+}
+
+/// What the model is told when others changed the same places.
+pub(crate) fn conflict(line: &str, paths: &[String]) -> String {
+    let paths = paths.join("\n- ");
+    format!(
+        "While you worked, other changes were merged into `{line}`, and some are in the same places as yours. \
+         Regie has merged them into your files; these hold both versions:\n- {paths}\n\nWhere they are text, \
+         yours stands between `<<<<<<<` and `=======`, the other between `=======` and `>>>>>>>`. Read each \
+         file, make it do what both sides meant, remove the marks, verify, and finish again. A file that one \
+         side deleted is there as the other left it: keep it or delete it."
+    )
 }
 
 /// The beginning of a text, at most `cap` bytes, ending between characters.

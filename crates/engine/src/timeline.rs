@@ -20,7 +20,8 @@ use crate::failure::ModelFailure;
 use crate::host::{self, Checkpoint, Delivered, HostFailure, MergeFailed, Merged};
 use crate::output;
 use crate::words::{clean, denial, dollars, lines, seconds};
-use words::{end_name, request_title};
+pub(crate) use words::end_name;
+use words::{request_title, started_title};
 
 /// What a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -115,10 +116,10 @@ impl Timeline {
             at: header.at,
         };
         match &header.fact {
-            Fact::RunStarted(_) => {
+            Fact::RunStarted(started) => {
                 let mission: Option<Mission> = json(payload);
                 let goal = mission.map_or_else(|| "(forgotten)".into(), |mission| mission.goal);
-                Some(item(Kind::Start, format!("started: {}", clean(&goal, 100))))
+                Some(item(Kind::Start, started_title(started, &goal)))
             }
             Fact::StepPlanned(planned) => {
                 self.plan(planned, payload);
@@ -207,6 +208,9 @@ impl Timeline {
                 format!("files rolled back after a crash, run again: {}", title_of(step)),
             ),
             Fact::StopRequested { by } => item(Kind::Rest, format!("stop asked for by {}", clean(by, 60))),
+            Fact::Interrupted { by } => {
+                item(Kind::Rest, format!("what runs is interrupted by {}", clean(by, 60)))
+            }
             Fact::CancelRequested { by } => item(Kind::Rest, format!("cancelled by {}", clean(by, 60))),
             Fact::Parked { reason: Parking::Stopped } => item(Kind::Rest, "stopped".into()),
             Fact::Parked { reason: Parking::Blocked { code, hint } } => Item {
@@ -226,12 +230,10 @@ impl Timeline {
                 } else {
                     String::new()
                 };
-                let outcome = if *now { "interrupts what runs" } else { "" };
-                Item {
-                    detail,
-                    outcome: outcome.into(),
-                    ..item(Kind::Said, format!("said: {}", clean(text, 100)))
-                }
+                let said = item(Kind::Said, format!("said: {}", clean(text, 100)));
+                // Right after the first event it is what a fork begins with, and nothing runs.
+                let outcome = if *now && said.seq > 2 { "interrupts what runs" } else { "" };
+                Item { detail, outcome: outcome.into(), ..said }
             }
             Fact::Resumed { by } => item(Kind::Rest, format!("resumed by {}", clean(by, 60))),
             Fact::Ended { end } => Item {
@@ -292,8 +294,16 @@ fn completed(item: Item, open: &Open, outcome: Outcome, payload: Option<&Payload
                         )
                     })
                     .collect();
-                let outcome =
+                let mut outcome =
                     format!("{}, +{} −{}", count(files.len()), checkpoint.added, checkpoint.removed);
+                if !checkpoint.conflicts.is_empty() {
+                    outcome.push_str(&format!(
+                        ", conflicts with the line in {}",
+                        clean(&checkpoint.conflicts.join(", "), 200)
+                    ));
+                } else if checkpoint.followed {
+                    outcome.push_str(", on the line as it is now");
+                }
                 Item { outcome, detail: files.join("\n"), ..item }
             }
             _ => Item { outcome: "no changes".into(), ..item },
@@ -307,7 +317,7 @@ fn completed(item: Item, open: &Open, outcome: Outcome, payload: Option<&Payload
             None => item,
         },
         (Kind::Deliver, false) => match json::<Delivered>(payload) {
-            Some(Delivered::FastForwarded { commit }) => {
+            Some(Delivered::FastForwarded { commit, .. }) => {
                 Item { outcome: format!("your branch is at {}", clean(&commit, 12)), ..item }
             }
             Some(Delivered::AlreadyThere) => Item { outcome: "your branch has it".into(), ..item },

@@ -208,4 +208,8 @@ impl Records for SqliteJournal {
         let write = record::Write { kind: kind.into(), key: key.into(), expected, body: body.into() };
         self.ask(|answer| Order::Put(write, answer))
     }
+
+    fn kinds(&self) -> Result<Vec<String>, RecordError> {
+        self.readers.with(record::kinds)
+    }
 }

@@ -73,6 +73,11 @@ pub enum Order {
         /// Who asks.
         by: String,
     },
+    /// Stop now: what runs is interrupted; can be resumed.
+    StopNow {
+        /// Who asks.
+        by: String,
+    },
     /// Cancel; final.
     Cancel {
         /// Who asks.
@@ -347,6 +352,7 @@ impl<D: Driver> Machine<D> {
         let command = match order {
             Order::Answer { gate, action, answer, by } => Command::AnswerGate { gate, action, answer, by },
             Order::Stop { by } => Command::Stop { by },
+            Order::StopNow { by } => Command::StopNow { by },
             Order::Resume { by } => Command::Resume { by },
             Order::Say { by, text, now } => {
                 let words = Payload(text.into_bytes());

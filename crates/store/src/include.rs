@@ -133,6 +133,6 @@ impl Workspace {
 }
 
 /// `O_NOFOLLOW`.
-fn no_follow() -> i32 {
+pub(crate) fn no_follow() -> i32 {
     i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
 }

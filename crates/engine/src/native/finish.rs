@@ -22,7 +22,7 @@ const MOVES: u32 = 5;
 const SUMMARY: usize = 2_000;
 
 impl View {
-    pub(super) fn checkpointed(&mut self, outcome: Outcome, payload: Option<&Payload>) {
+    pub(super) fn checkpointed(&mut self, seq: u64, outcome: Outcome, payload: Option<&Payload>) {
         let checkpoint = match outcome {
             Outcome::Succeeded => parse::<Checkpoint>(payload),
             _ => None,
@@ -33,11 +33,13 @@ impl View {
         };
         match (checkpoint, saving) {
             (Some(checkpoint), saving) => {
+                self.unresolved.clone_from(&checkpoint.conflicts);
                 self.checkpoint = Some(checkpoint);
                 self.touched = false;
                 match saving {
                     Some((end, reason)) => self.finish(end, format!("{reason}; {}", self.kept())),
-                    None => self.judge_all(),
+                    None if self.unresolved.is_empty() => self.judge_all(),
+                    None => self.conflicted(seq),
                 }
             }
             (None, Some((end, reason))) => {
@@ -53,6 +55,19 @@ impl View {
                 self.finish(End::Failed, reason);
             }
         }
+    }
+
+    /// Others changed the same places: the agent resolves it in its workspace, which holds both versions.
+    fn conflicted(&mut self, seq: u64) {
+        let paths = self.unresolved.join(", ");
+        if self.moves >= MOVES && !self.is_spoken_to() {
+            let reason = format!("the merge was not made: conflicts in {paths}; {}", self.kept());
+            return self.finish(End::Partial, reason);
+        }
+        self.moves = self.moves.saturating_add(1);
+        let line = self.mission.as_ref().map(|mission| mission.line.clone()).unwrap_or_default();
+        self.say(seq, prompt::conflict(&line, &self.unresolved));
+        self.stage = Stage::Asking;
     }
 
     fn judge_all(&mut self) {
@@ -129,7 +144,8 @@ impl View {
             );
             return self.finish(End::Blocked, reason);
         }
-        self.say(seq, prompt::unmet(unmet, self.refusals == STALLED));
+        let followed = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.followed);
+        self.say(seq, prompt::unmet(unmet, self.refusals == STALLED, followed));
         self.stage = Stage::Asking;
     }
 
@@ -158,7 +174,7 @@ impl View {
             goal: mission.goal.clone(),
             branch: self.branch().to_owned(),
             head: checkpoint.commit.clone()?,
-            base: mission.base.clone(),
+            base: checkpoint.base.clone(),
             line: mission.line.clone(),
             expected_line_head: checkpoint.line_head.clone(),
             checked: self.checked(),
@@ -193,7 +209,7 @@ impl View {
             return;
         }
         let MergeFailed { message, conflicts, moved } = parse(payload).unwrap_or_default();
-        if moved && self.moves < MOVES {
+        if (moved || !conflicts.is_empty()) && self.moves < MOVES {
             self.moves = self.moves.saturating_add(1);
             self.stage = Stage::Following;
             return;
@@ -217,6 +233,10 @@ impl View {
         };
         let (commit, line) = self.merge_commit();
         match delivered {
+            Some(Delivered::FastForwarded { note: Some(note), .. }) => {
+                let reason = format!("merged into {line} as {commit}; {}; {note}", self.checked());
+                self.finish(End::Done, reason);
+            }
             Some(Delivered::FastForwarded { .. } | Delivered::AlreadyThere) => {
                 let reason = format!("merged into {line} as {commit}; {}", self.checked());
                 self.finish(End::Done, reason);

@@ -99,6 +99,14 @@ impl Turn {
         Some(at)
     }
 
+    /// What has no result is due, also what was planned; whatever stood in the way is gone.
+    pub(super) fn begin_again(&mut self) {
+        for call in self.calls.iter_mut().filter(|call| call.progress == Progress::Planned) {
+            call.progress = Progress::Due;
+        }
+        (self.exhausted, self.cancelled) = (None, false);
+    }
+
     /// Whether a call may have changed the workspace.
     pub(super) fn writes(&self, at: usize) -> bool {
         self.calls.get(at).is_some_and(|call| call.effect != Effect::Read)

@@ -1,6 +1,6 @@
 //! The titles of steps and ends.
 
-use domain::fact::StepPlanned;
+use domain::fact::{Forked, Purpose, RunStarted, StepPlanned};
 use domain::{End, Payload, StepKind};
 use serde::Deserialize;
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub(super) fn request_title(planned: &StepPlanned, payload: Option<&Payload>) ->
     }
 }
 
-pub(super) const fn end_name(end: End) -> &'static str {
+pub(crate) const fn end_name(end: End) -> &'static str {
     match end {
         End::Done => "done",
         End::Partial => "partial",
@@ -51,5 +51,17 @@ pub(super) const fn end_name(end: End) -> &'static str {
         End::Failed => "failed",
         End::Cancelled => "cancelled",
         End::BudgetExhausted => "budget exhausted",
+    }
+}
+
+/// The first line of a run: what it is for, and what it goes on from.
+pub(super) fn started_title(started: &RunStarted, goal: &str) -> String {
+    let goal = clean(goal, 100);
+    match started.forked.as_deref() {
+        None => format!("started: {goal}"),
+        Some(Forked { parent, step, purpose: Purpose::Fork, .. }) => {
+            format!("forked from {parent} at step {step}: {goal}")
+        }
+        Some(Forked { parent, purpose: Purpose::FollowUp, .. }) => format!("follows {parent}: {goal}"),
     }
 }

@@ -84,7 +84,8 @@ pub(super) fn project(connection: &Connection, row: &mut Projected, header: &Hea
         | Fact::TimerFired { .. }
         | Fact::StopRequested { .. }
         | Fact::CancelRequested { .. }
-        | Fact::Said { .. } => {}
+        | Fact::Said { .. }
+        | Fact::Interrupted { .. } => {}
     }
     Ok(())
 }

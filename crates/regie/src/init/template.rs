@@ -18,6 +18,23 @@ const INSTALLATION: &str = "\
 # environment override them.
 ";
 
+const BESIDE: &str = "
+[env]
+# Variables of the commands' environment.
+# NODE_ENV = \"test\"
+
+# Services run beside the commands, in the jail, and are reached on 127.0.0.1; /tmp is their own.
+# [services.db]
+# command = \"initdb -D /tmp/db -U app -A trust && exec postgres -D /tmp/db -k /tmp\"
+# ready = \"pg_isready -h 127.0.0.1\"
+";
+
+const PASSED: &str = "
+[env]
+# Variables of your environment that commands may know, in all projects.
+# pass = [\"NPM_TOKEN\"]
+";
+
 /// A project's file.
 pub(super) fn project(toolchains: &[Toolchain]) -> String {
     let mut text = PROJECT.to_owned();
@@ -26,15 +43,18 @@ pub(super) fn project(toolchains: &[Toolchain]) -> String {
         Key::Setup => setup(toolchains),
         _ => format!("# {} = {}\n", key.path().1, key.built_in().written()),
     });
+    text.push_str(BESIDE);
     text
 }
 
 /// The owner's file.
 pub(super) fn installation() -> String {
     let mut text = INSTALLATION.to_owned();
-    write(&mut text, Level::Installation, |key| {
-        format!("# {} = {}\n", key.path().1, key.built_in().written())
+    write(&mut text, Level::Installation, |key| match key {
+        Key::NotifySecretEnv => "# webhook_secret_env = \"REGIE_WEBHOOK_SECRET\"\n".into(),
+        _ => format!("# {} = {}\n", key.path().1, key.built_in().written()),
     });
+    text.push_str(PASSED);
     text
 }
 

@@ -27,7 +27,7 @@ fn ready() -> (World, Commit) {
 }
 
 fn deliver(world: &World, merge: &Commit) -> Delivery {
-    world.tree.deliver(&world.repo(), "main", merge).unwrap()
+    world.tree.deliver(&world.repo(), "main", merge, store::Manners::NONE).unwrap()
 }
 
 /// Everything of the owner's that a delivery could change.

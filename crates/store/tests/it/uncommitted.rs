@@ -100,7 +100,7 @@ fn a_merge_with_the_owners_changes_is_delivered_only_where_nothing_is_lost() {
         if !is_safe {
             world.owner_write(changed, "changed once more\n");
         }
-        let delivery = world.tree.deliver(&world.repo(), "main", &merge).unwrap();
+        let delivery = world.tree.deliver(&world.repo(), "main", &merge, store::Manners::NONE).unwrap();
         match delivery {
             Delivery::FastForwarded { .. } => {
                 assert!(is_safe);

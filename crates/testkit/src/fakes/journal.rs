@@ -60,6 +60,15 @@ impl MemoryJournal {
         self.lock().events_of(run).cloned().collect()
     }
 
+    /// Forgets the content of an event; its place in the chain stays.
+    pub fn forget(&self, run: RunId, seq: u64) {
+        let mut inner = self.lock();
+        let events = inner.events.iter_mut();
+        for event in events.filter(|event| event.header.run == run && event.header.seq == seq) {
+            event.payload = None;
+        }
+    }
+
     /// The state that the events of a run lead to.
     pub fn state(&self, run: RunId) -> RunState {
         self.lock().state(run)

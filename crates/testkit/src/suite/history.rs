@@ -2,7 +2,7 @@
 
 use domain::budget::{Amount, Caps};
 use domain::event::{self, Head};
-use domain::fact::{Denial, End, Parking, RunStarted, StepPlanned};
+use domain::fact::{Denial, End, Forked, Parking, RunStarted, StepPlanned};
 use domain::gate::{Answer, Question};
 use domain::run::{Command, OpenStep, Phase};
 use domain::{
@@ -86,6 +86,11 @@ impl Chain {
 
     /// The append that starts the run.
     pub fn start(&mut self) -> Append {
+        self.start_from(None)
+    }
+
+    /// The append that starts the run as one that goes on from another.
+    pub fn start_from(&mut self, forked: Option<Forked>) -> Append {
         let started = RunStarted {
             mission: MissionId::new(self.now.0, [1; 10]),
             project: ProjectId::new(self.now.0, [2; 10]),
@@ -98,6 +103,7 @@ impl Chain {
             system: Digest::of(b"system"),
             tools: Digest::of(b"tools"),
             caps: Caps::default(),
+            forked: forked.map(Box::new),
         };
         self.write(vec![(Fact::RunStarted(started), b"{\"goal\":\"mend it\"}".to_vec())])
     }
@@ -164,6 +170,7 @@ impl Chain {
         let by = "human:owner".to_owned();
         match self.dice.below(41) {
             0 => Command::Cancel { by },
+            1 if self.now.0.is_multiple_of(2) => Command::StopNow { by },
             1 => Command::Stop { by },
             2 => Command::Park { reason: Parking::Stopped },
             3..6 => Command::Resume { by },

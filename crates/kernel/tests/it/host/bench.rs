@@ -10,7 +10,7 @@ use domain::{Decision, Fact, Recorded, RunId, RunState, StepNo, Verdict};
 use kernel::Driver;
 use kernel::host::{Drivers, Error, Host, Ports, Rest};
 use kernel::machine::{Input, Order};
-use kernel::port::{Action, Authority, Inbox, Journal as _, Refused, Workspaces};
+use kernel::port::{Action, Authority, Clock, Inbox, Journal as _, Refused, Workspaces};
 use testkit::fakes::{CountingRng, ManualExecutor, MemoryJournal, RuntimeClock};
 use testkit::sim::{Op, Program, Rule, Script};
 use testkit::suite::history::{Chain, lease};
@@ -27,6 +27,7 @@ pub(super) struct Bench {
     pub(super) drivers: Arc<Scripts>,
     pub(super) host: Arc<Host>,
     pub(super) run: RunId,
+    pub(super) clock: Arc<RuntimeClock>,
 }
 
 impl Bench {
@@ -39,18 +40,36 @@ impl Bench {
             broken: AtomicBool::new(false),
             panics: AtomicBool::new(false),
         });
+        let clock = Arc::new(RuntimeClock::begin());
         let ports = Ports {
             journal: Arc::clone(&journal) as _,
             authority: Arc::new(Rules(program)),
             executor: Arc::clone(&executor) as _,
             workspaces: Arc::new(Still),
             drivers: Arc::clone(&drivers) as _,
-            clock: Arc::new(RuntimeClock::begin()),
+            clock: Arc::clone(&clock) as _,
             rng: Arc::new(CountingRng::default()),
         };
         let run = begin(&journal, 1);
         let host = Arc::new(Host::new(ports, HOLDER.into()));
-        Self { journal, executor, drivers, host, run }
+        Self { journal, executor, drivers, host, run, clock }
+    }
+
+    /// The next daemon over the same journal, on a machine whose clock says something else.
+    pub(super) fn successor(&self, clock: Arc<dyn Clock>) -> Self {
+        let ports = Ports {
+            journal: Arc::clone(&self.journal) as _,
+            authority: Arc::new(Rules(Arc::clone(&self.drivers.program))),
+            executor: Arc::clone(&self.executor) as _,
+            workspaces: Arc::new(Still),
+            drivers: Arc::clone(&self.drivers) as _,
+            clock,
+            rng: Arc::new(CountingRng::default()),
+        };
+        let host = Arc::new(Host::new(ports, "daemon:2".into()));
+        let (journal, executor, drivers) =
+            (Arc::clone(&self.journal), Arc::clone(&self.executor), Arc::clone(&self.drivers));
+        Self { journal, executor, drivers, host, run: self.run, clock: Arc::clone(&self.clock) }
     }
 
     /// Puts another run on record.
@@ -148,6 +167,8 @@ impl Drivers for Scripts {
 struct Defective;
 
 impl Driver for Defective {
+    fn inherit(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
+
     fn fold(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
 
     fn next(&self, _: &RunState) -> kernel::driver::Next {
