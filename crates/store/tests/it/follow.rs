@@ -83,7 +83,7 @@ fn one_that_was_interrupted_is_completed() {
 fn names_that_are_not_utf8_are_in_conflict_like_others() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
-    let (_, workspace, start, head) = {
+    let (_world, workspace, start, head) = {
         let world = World::new();
         let odd = OsStr::from_bytes(b"odd\xff");
         let start = world.tree.import(&world.owner()).unwrap();
