@@ -1,7 +1,7 @@
 //! What a run starts from: the owner's HEAD, or the working tree as it is; and what comes beside it.
 
 use domain::Timestamp;
-use store::{Commit, Included, Owner, Signature, Tree};
+use store::{Commit, Included, Owner, Signature, Submodules, Tree};
 
 use crate::error::Error;
 
@@ -107,6 +107,24 @@ pub(crate) fn not_included(included: &Included) -> Option<String> {
         store::INCLUDE_FILE,
         first.display()
     ))
+}
+
+/// What the owner should know of the submodules.
+pub(crate) fn submodules(found: &Submodules) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !found.filled.is_empty() {
+        let paths: Vec<_> = found.filled.iter().map(|path| path.display().to_string()).collect();
+        warnings.push(format!(
+            "submodules are there as they are recorded; changes in them are not part of a proposal: {}",
+            some(&paths)
+        ));
+    }
+    if !found.left.is_empty() {
+        let reasons: Vec<_> =
+            found.left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
+        warnings.push(format!("submodules are empty in the workspace: {}", some(&reasons)));
+    }
+    warnings
 }
 
 /// The copied files that hold values of the owner's environment.

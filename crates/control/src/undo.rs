@@ -125,7 +125,7 @@ fn undo(
 }
 
 /// The merge commit that a run has made.
-fn merged(journal: &dyn Journal, run: RunId) -> Result<Option<String>, Error> {
+pub(crate) fn merged(journal: &dyn Journal, run: RunId) -> Result<Option<String>, Error> {
     let (mut seq, mut merges, mut found) = (0, Vec::new(), None);
     loop {
         let page = journal.history(run, seq, PAGE)?;

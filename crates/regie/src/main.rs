@@ -9,6 +9,7 @@
 //! | `daemon` | the composition root |
 //! | `config` | what holds where nothing is said, and who said it |
 //! | `init` | what a repository and this machine have, and its first `regie.toml` |
+//! | `notify` | the ways of telling the owner |
 //! | `doctor` | what this machine lacks, and how to mend it |
 //! | `home` | where everything of an installation lies |
 //! | `disk` | whether a journal can live on the disk under the home |
@@ -28,6 +29,7 @@ mod failure;
 mod follow;
 mod home;
 mod init;
+mod notify;
 mod pretend;
 mod screen;
 

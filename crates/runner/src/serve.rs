@@ -91,6 +91,7 @@ pub fn serve(config: Config) -> Result<(), Error> {
     desk.retire();
     // A daemon that connects from here on finds a closed door and starts another runner.
     let _ = socket::remove(&dir);
+    desk.close();
     drop(held);
     Ok(())
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::attributes::{self, ALTERING, Alteration};
 use crate::checkout::{Changes, IndexLock, Standing, keep_owner, obstacle, replace};
 use crate::error::{Doing as _, DoingAt as _, Error, list};
 use crate::git::{Git, join_nul, to_path};
@@ -64,9 +65,6 @@ impl From<Error> for Stop {
         Self::Failed(error)
     }
 }
-
-/// Attributes under which the bytes of a file differ from those of its blob.
-pub(crate) const ALTERING: [&str; 5] = ["filter", "eol", "ident", "working-tree-encoding", "crlf"];
 
 impl Tree {
     /// Fast-forwards the branch `branch` of the owner's repository at `repo` to `commit`, files and
@@ -312,15 +310,30 @@ impl Step<'_> {
         let fields: Vec<&[u8]> = out.split(|b| *b == 0).collect();
         for entry in fields.chunks_exact(3) {
             let [path, name, value] = entry else { continue };
-            // `crlf` without a value is an old name of `text`, which alters nothing by itself.
-            let old_text = *name == b"crlf" && *value == b"set";
-            let plain = old_text || matches!(*value, b"unspecified" | b"unset");
-            if !plain {
+            let is_altered = match Alteration::of(name, value) {
+                Alteration::None => false,
+                Alteration::LineFeeds => self.has_crlf(&to_path(path))?,
+                Alteration::Other => true,
+            };
+            if is_altered {
                 let name = String::from_utf8_lossy(name);
                 return leave(format!("the attribute `{name}` applies to {:?}", to_path(path)));
             }
         }
         Ok(())
+    }
+
+    /// Whether a changed file has lines that end in `\r\n`, before or afterwards.
+    fn has_crlf(&self, path: &Path) -> Result<bool, Error> {
+        let sides = self.changes.0.get(path).into_iter().flat_map(|change| [&change.old, &change.new]);
+        for side in sides.flatten() {
+            let object = side.split(' ').nth(1).unwrap_or_default();
+            let content = self.lens.git("cat-file").args(["blob", object]).run();
+            if attributes::has_crlf(&content.doing("look at the line ends of a file")?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Changes of the owner's are not overwritten, nor are they mixed with a delivery.

@@ -305,7 +305,7 @@ impl Git {
 
     fn command(&self) -> Command {
         #[expect(clippy::disallowed_methods, reason = "the one place where the host starts git")]
-        let mut command = Command::new("git");
+        let mut command = Command::new(program());
         command.env_clear().current_dir(&self.cwd).arg("--no-pager");
         let neutral = if self.owner_settings { &[] } else { NEUTRAL };
         let ours = if self.plain { PLAIN } else { SETTINGS };
@@ -363,6 +363,16 @@ fn search_path() -> OsString {
         Ok(path) if !path.is_empty() => path,
         _ => OsString::from("/usr/local/bin:/usr/bin:/bin"),
     }
+}
+
+/// Where `git` lies: given by its whole path it can be started without a copy of this process.
+fn program() -> PathBuf {
+    let named = Path::new("git");
+    let candidates = search_path();
+    let mut found = std::env::split_paths(&candidates).map(|dir| dir.join(named));
+    let is_program =
+        |path: &PathBuf| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file();
+    found.find(is_program).unwrap_or_else(|| named.to_owned())
 }
 
 /// The error for an answer that could not be read.

@@ -38,7 +38,7 @@ impl View {
                 self.touched = false;
                 match saving {
                     Some((end, reason)) => self.finish(end, format!("{reason}; {}", self.kept())),
-                    None if self.unresolved.is_empty() => self.judge_all(),
+                    None if self.unresolved.is_empty() => self.judge_all(seq),
                     None => self.conflicted(seq),
                 }
             }
@@ -70,10 +70,10 @@ impl View {
         self.stage = Stage::Asking;
     }
 
-    fn judge_all(&mut self) {
+    fn judge_all(&mut self, seq: u64) {
         self.judgements.fill(Judgement::Due);
         self.stage = Stage::Judging;
-        if self.judgements.is_empty() {
+        if self.judgements.is_empty() && !self.asks_for_definition(seq) {
             self.conclude();
         }
     }
@@ -110,7 +110,11 @@ impl View {
             *slot = judgement;
         }
         let open = |judgement: &Judgement| matches!(judgement, Judgement::Due | Judgement::Planned);
-        if self.stage != Stage::Judging || self.judgements.iter().any(open) {
+        let is_judged = !self.judgements.iter().any(open);
+        if is_judged && self.stage == Stage::Trying {
+            return self.tried(seq);
+        }
+        if self.stage != Stage::Judging || !is_judged {
             return;
         }
         let unmet: Vec<Unmet> = self
@@ -179,6 +183,7 @@ impl View {
             expected_line_head: checkpoint.line_head.clone(),
             checked: self.checked(),
             checks,
+            proposed: self.definition.proposed(),
             files: checkpoint.files.clone(),
             uncommitted: mission.uncommitted.clone(),
             added: checkpoint.added,
@@ -272,10 +277,17 @@ impl View {
     /// What was checked, in one plain sentence.
     fn checked(&self) -> String {
         let count = self.judgements.len();
-        match self.mission.as_ref().map(|mission| mission.done.as_slice()) {
-            None | Some([]) => "nothing was checked: the mission has no definition of done".into(),
+        let passes = match self.mission.as_ref().map(|mission| mission.done.as_slice()) {
+            None | Some([]) => {
+                let missing = self.definition.missing();
+                return format!("nothing was checked: the mission has no definition of done{missing}");
+            }
             Some([Criterion::Command { command }]) => format!("checked: `{command}` passes"),
             Some(_) => format!("checked: all {count} criteria pass"),
+        };
+        match prompt::whose(&self.definition.proposed()) {
+            None => passes,
+            Some(whose) => format!("{passes} ({whose})"),
         }
     }
 
@@ -292,7 +304,7 @@ impl View {
             return Message::default();
         };
         let goal = one_line(&mission.goal);
-        let trailers = [
+        let mut trailers = vec![
             ("Regie-Run", run.to_string()),
             ("Regie-Mission", mission.id.to_string()),
             ("Regie-Principal", one_line(&started.principal)),
@@ -300,10 +312,13 @@ impl View {
             ("Regie-Lease", started.lease.to_string()),
             ("Regie-Model", one_line(&mission.model)),
         ];
+        let proposed = self.definition.proposed();
+        trailers.extend(prompt::whose(&proposed).map(|whose| ("Regie-Criteria", whose)));
+        let words = prompt::cut(self.words.trim(), SUMMARY).trim();
         Message {
             subject: format!("{what}: {}", prompt::cut(&goal, 60).trim_end()),
-            body: prompt::cut(self.words.trim(), SUMMARY).trim().to_owned(),
-            trailers: trailers.map(|(key, value)| (key.to_owned(), value)).to_vec(),
+            body: [words, &prompt::definition(&proposed)].join("\n\n").trim().to_owned(),
+            trailers: trailers.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         }
     }
 }

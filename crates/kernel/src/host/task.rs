@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{Answers, CLAIM_RENEWAL, CLAIM_TTL, Error, Mailbox, Message, Ports, Rest};
 use crate::driver::Driver;
 use crate::fault::{Point, point};
+use crate::lineage;
 use crate::machine::{Context, Halt, Input, Machine, Order, Output};
 use crate::port::{Append, Claim, ClaimError, Inbox, Refused};
 
@@ -187,7 +188,8 @@ impl Task {
             let Some(first) = history.first() else {
                 return Err(Error::Refused(domain::run::Refusal::NotStarted));
             };
-            let driver = ports.drivers.driver(first).map_err(Error::Driver)?;
+            let mut driver = ports.drivers.driver(first).map_err(Error::Driver)?;
+            inherit(&ports, first, &mut driver)?;
             let last = history.iter().map(|event| event.header.at).max().unwrap_or(first.header.at);
             Ok(Loaded { machine: Machine::load(run, &history, driver), claim, last })
         });
@@ -358,6 +360,19 @@ fn submit(ports: &Ports, inbox: Arc<dyn Inbox>, ticket: u64, append: Append) {
     if completes {
         point(Point::ResultSubmitted);
     }
+}
+
+/// Tells a driver what its run goes on from.
+fn inherit(ports: &Ports, first: &Recorded, driver: &mut dyn Driver) -> Result<(), Error> {
+    let Some(forked) = lineage::origin(&first.header.fact) else { return Ok(()) };
+    let events = lineage::inherited(&*ports.journal, forked).map_err(|error| {
+        let hint = domain::causes::in_full(&error);
+        Error::Driver(Refused { code: "run.lineage".into(), hint })
+    })?;
+    for event in &events {
+        driver.inherit(&event.header, event.payload.as_ref());
+    }
+    Ok(())
 }
 
 /// All events of a run.

@@ -112,6 +112,14 @@ impl Client {
         self.get(&format!("/runs/{}/diff", name(run)?)).await
     }
 
+    pub(crate) async fn run_fork(&self, run: &str, wanted: &api::Fork) -> Result<api::Started, Error> {
+        self.post(&format!("/runs/{}/fork", name(run)?), wanted).await
+    }
+
+    pub(crate) async fn run_pause(&self, run: &str) -> Result<(), Error> {
+        self.command(&format!("/runs/{}/pause", name(run)?), &()).await
+    }
+
     pub(crate) async fn run_stop(&self, run: &str) -> Result<(), Error> {
         self.command(&format!("/runs/{}/stop", name(run)?), &()).await
     }
@@ -156,6 +164,14 @@ impl Client {
 
     pub(crate) async fn gate_answer(&self, gate: &str, answer: &api::AnswerGate) -> Result<api::Gate, Error> {
         self.post(&format!("/gates/{}/answer", name(gate)?), answer).await
+    }
+
+    pub(crate) async fn usage(&self) -> Result<api::Usage, Error> {
+        self.get("/usage").await
+    }
+
+    pub(crate) async fn sweep(&self, order: &api::Sweep) -> Result<api::Swept, Error> {
+        self.post("/sweep", order).await
     }
 
     pub(crate) async fn audit_verify(&self) -> Result<api::Audit, Error> {

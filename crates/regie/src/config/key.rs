@@ -5,16 +5,23 @@ use domain::budget::{Caps, DOLLAR};
 use models::catalogue;
 use serde::Serialize;
 
+use super::owner;
 use super::value::{Kind, Value};
 
 /// What all missions of one UTC day may cost together unless the owner says otherwise.
 const DAY_NANODOLLARS: u64 = 10 * DOLLAR;
 
+/// How long the workspace of a run that has ended is kept, in milliseconds: two weeks.
+const KEEP_MILLIS: u64 = 14 * 86_400_000;
+/// What all caches may take, in bytes.
+const KEEP_BYTES: u64 = 10 << 30;
+
 /// Whose words a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     /// A repository's `regie.toml`.
+    #[default]
     Project,
     /// The owner's `config.toml`.
     Installation,
@@ -33,10 +40,16 @@ pub(crate) enum Key {
     DeliverySign,
     DeliveryHooks,
     Setup,
+    NotifyDesktop,
+    NotifyWebhook,
+    NotifyEvents,
+    NotifySecretEnv,
+    KeepWorkspaces,
+    KeepCaches,
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 10] = [
+pub(crate) const KEYS: [Key; 16] = [
     Key::Done,
     Key::Model,
     Key::MaxDollars,
@@ -47,6 +60,12 @@ pub(crate) const KEYS: [Key; 10] = [
     Key::DeliverySign,
     Key::DeliveryHooks,
     Key::Setup,
+    Key::NotifyDesktop,
+    Key::NotifyWebhook,
+    Key::NotifyEvents,
+    Key::NotifySecretEnv,
+    Key::KeepWorkspaces,
+    Key::KeepCaches,
 ];
 
 impl Key {
@@ -63,6 +82,12 @@ impl Key {
             Self::DeliverySign => ("delivery", "sign"),
             Self::DeliveryHooks => ("delivery", "hooks"),
             Self::Setup => ("run", "setup"),
+            Self::NotifyDesktop => ("notify", "desktop"),
+            Self::NotifyWebhook => ("notify", "webhook"),
+            Self::NotifyEvents => ("notify", "events"),
+            Self::NotifySecretEnv => ("notify", "webhook_secret_env"),
+            Self::KeepWorkspaces => ("keep", "workspaces"),
+            Self::KeepCaches => ("keep", "caches"),
         }
     }
 
@@ -96,8 +121,25 @@ impl Key {
                 "Whether your own post-merge hook runs after a delivery. One that lies in the tree never does.\n\
                  What your hook starts in the tree may be an agent's work, and runs outside the jail."
             }
+            Self::NotifyDesktop => "Whether gates and ends show on your desktop, through `notify-send`.",
+            Self::NotifyWebhook => {
+                "An address, or a list of them, that gates and ends are posted to as JSON: https, or http on\n\
+                 loopback. `regie notify test` tries it."
+            }
+            Self::NotifyEvents => {
+                "What you are told of: a gate that asks, a run that has ended, one that rests."
+            }
+            Self::NotifySecretEnv => {
+                "The variable in the daemon's environment whose value signs what is posted (HMAC-SHA256)."
+            }
+            Self::KeepWorkspaces => {
+                "How long the workspace of a run that has ended is kept, as \"14d\" or \"12h\". What was in it\n\
+                 stays in Regie's git directory."
+            }
+            Self::KeepCaches => "What the caches of all projects may take together; the least used go first.",
             Self::Setup => {
-                "The command that prepares a fresh checkout. Regie does not run it yet: it is shown only."
+                "The command that prepares a fresh checkout, as \"npm ci\". It has the network of this machine, so you\n\
+                 are asked before it runs; what it makes is kept, and later runs start with it."
             }
         }
     }
@@ -110,7 +152,12 @@ impl Key {
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
             Self::MaxTurns | Self::MaxTokens => Kind::Count,
             Self::MaxTime => Kind::Span,
-            Self::DeliverySign | Self::DeliveryHooks => Kind::Switch,
+            Self::DeliverySign | Self::DeliveryHooks | Self::NotifyDesktop => Kind::Switch,
+            Self::NotifyWebhook => Kind::Addresses,
+            Self::NotifyEvents => Kind::Events,
+            Self::NotifySecretEnv => Kind::Text,
+            Self::KeepWorkspaces => Kind::Age,
+            Self::KeepCaches => Kind::Size,
         }
     }
 
@@ -118,9 +165,15 @@ impl Key {
     pub(crate) const fn may_stand(self, level: Level) -> bool {
         match self {
             Self::Done | Self::Setup => matches!(level, Level::Project),
-            Self::DayMaxDollars | Self::DeliverySign | Self::DeliveryHooks => {
-                matches!(level, Level::Installation)
-            }
+            Self::DayMaxDollars
+            | Self::DeliverySign
+            | Self::DeliveryHooks
+            | Self::NotifyDesktop
+            | Self::NotifyWebhook
+            | Self::NotifyEvents
+            | Self::NotifySecretEnv
+            | Self::KeepWorkspaces
+            | Self::KeepCaches => matches!(level, Level::Installation),
             _ => true,
         }
     }
@@ -133,7 +186,7 @@ impl Key {
             Self::MaxTurns => Some("REGIE_MAX_TURNS"),
             Self::MaxTokens => Some("REGIE_MAX_TOKENS"),
             Self::MaxTime => Some("REGIE_MAX_TIME"),
-            Self::Done | Self::DayMaxDollars | Self::DeliverySign | Self::DeliveryHooks | Self::Setup => None,
+            _ => None,
         }
     }
 
@@ -146,7 +199,7 @@ impl Key {
             Self::MaxTurns => Some("--max-turns"),
             Self::MaxTokens => Some("--max-tokens"),
             Self::MaxTime => Some("--max-time"),
-            Self::DayMaxDollars | Self::DeliverySign | Self::DeliveryHooks | Self::Setup => None,
+            _ => None,
         }
     }
 
@@ -163,7 +216,12 @@ impl Key {
             Self::DayMaxDollars => Value::Dollars(DAY_NANODOLLARS),
             Self::DeliverySign => Value::Switch(true),
             Self::DeliveryHooks => Value::Switch(false),
-            Self::Setup => Value::Text(String::new()),
+            Self::Setup | Self::NotifySecretEnv => Value::Text(String::new()),
+            Self::NotifyDesktop => Value::Switch(false),
+            Self::NotifyWebhook => Value::Names(Vec::new()),
+            Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
+            Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),
+            Self::KeepCaches => Value::Size(KEEP_BYTES),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{Access, access};
 use sandbox::{Launcher, Plan, Stdin};
 
-use super::{Check, Status, machine, project};
+use super::{Check, Status, machine, notify, project};
 use crate::client::{Client, Error};
 use crate::disk;
 use crate::home::Home;
@@ -23,6 +23,7 @@ pub(super) async fn all(home: &Home) -> Vec<Check> {
     all.extend(jail());
     all.extend([user(), place(home), space(home), daemon(home).await, key(), base_url()]);
     all.extend(machine::all(home));
+    all.extend(notify::all(home));
     all.extend(project::all(home));
     all
 }

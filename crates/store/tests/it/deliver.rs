@@ -162,6 +162,19 @@ fn harmless_attributes_do_not_stop_a_delivery() {
     check_done(&world, &merge);
 }
 
+#[test]
+fn line_feeds_that_are_asked_for_are_what_is_there() {
+    let attributes = "* text=auto eol=lf\n";
+    let (world, merge) = ready();
+    fs::write(world.repo().join(".git/info/attributes"), attributes).unwrap();
+    assert!(matches!(deliver(&world, &merge), Delivery::FastForwarded { .. }));
+    check_done(&world, &merge);
+    let workspace = world.workspace("run_2");
+    put(workspace.dir(), "README", "of\r\nwindows\r\n");
+    let merge = world.merge(&workspace, "k2");
+    check_left(&world, &merge, "`eol`");
+}
+
 /// Leaves the lock of a delivery that was killed.
 fn interrupted(world: &World, from: &str, to: &Commit) {
     fs::write(world.repo().join(".git/index.lock"), format!("regie {from} {to}\n")).unwrap();

@@ -5,10 +5,14 @@
 mod deliver;
 mod follow;
 mod hostile;
+mod keep;
 mod line;
+mod made;
 mod manners;
 mod owner;
 mod restore;
 mod revert;
+mod submodule;
+mod unchanged;
 mod uncommitted;
 mod world;

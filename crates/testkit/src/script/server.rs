@@ -264,6 +264,7 @@ impl Plan<'_> {
         let line = Line::Turn {
             scenario: self.scenario.to_owned(),
             turn: self.turn,
+            summary: rules::compaction_of(request),
             attempt: self.attempt,
             outcome,
             model: request["model"].as_str().unwrap_or_default().to_owned(),
@@ -295,8 +296,11 @@ impl House {
         let first = rules::first_user_text(request);
         let conversation = sha256(first.as_bytes());
         let turn = rules::turn_of(request);
-        let serves =
-            |scenario: &Scenario| scenario.matches.as_ref().is_none_or(|text| first.contains(text.as_str()));
+        let all = rules::all_user_texts(request);
+        let serves = |scenario: &Scenario| {
+            scenario.matches.as_ref().is_none_or(|text| first.contains(text.as_str()))
+                && scenario.heard.as_ref().is_none_or(|text| all.contains(text.as_str()))
+        };
         let Some(place) = self.scenarios.iter().position(serves) else {
             let what = What::Refuse("no scenario matches the first user message".to_owned());
             return Plan { scenario: "", turn, attempt: 1, conversation, what };

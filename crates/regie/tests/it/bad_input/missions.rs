@@ -32,7 +32,7 @@ fn two(first: &str, second: &str) -> World {
 fn both(world: &World) -> [Ended; 2] {
     let goals = ["Do the first thing", "Do the second thing"];
     let runs = goals.map(|goal| {
-        let said = world.ask(&["run", goal]);
+        let said = world.ask(&["run", goal, "--done", "true"]);
         assert_eq!(said.code, Some(3), "{said:?}");
         world.ask(&["runs", "--json"]).json()[0]["run"].as_str().unwrap().to_owned()
     });
@@ -86,7 +86,8 @@ fn two_missions_in_conflict() {
 
 #[test]
 fn a_conflict_that_the_agent_leaves() {
-    let again = ["true"; 7];
+    // Commands of its own each time: an agent that repeats itself is stopped for that.
+    let again = ["true 1", "true 2", "true 3", "true 4", "true 5", "true 6", "true 7"];
     let second: Vec<&str> = ["echo 2 > same"].iter().chain(&again).copied().collect();
     let world = models(&[("the first", &["echo 1 > same"]), ("the second", &second)]);
     let [first, second] = both(&world);
@@ -109,7 +110,7 @@ fn three_missions_at_once_one_in_conflict() {
     let world =
         models(&[("the first", &[&first, both]), ("the second", &[&second]), ("the third", &[&third, both])]);
     let runs = ["the first", "the second", "the third"].map(|goal| {
-        let said = world.ask(&["run", &format!("Do {goal} thing"), "--yes", "--detach"]);
+        let said = world.ask(&["run", &format!("Do {goal} thing"), "--done", "true", "--yes", "--detach"]);
         assert_eq!(said.code, Some(0), "{said:?}");
         said.out.trim_end().to_owned()
     });
@@ -157,7 +158,7 @@ fn criteria_are_judged_on_what_the_merge_gives() {
 fn two_missions_at_the_same_time() {
     let world = two("echo 1 > first", "echo 2 > second");
     let begin = |goal| {
-        let said = world.ask(&["run", goal, "--yes", "--detach"]);
+        let said = world.ask(&["run", goal, "--done", "true", "--yes", "--detach"]);
         assert_eq!(said.code, Some(0), "{said:?}");
         said.out.trim_end().to_owned()
     };
