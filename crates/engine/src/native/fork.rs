@@ -15,13 +15,17 @@ use crate::{prompt, timeline};
 const LEFT: &str = "not run: the mission was over";
 
 impl View {
-    pub(super) fn go_on_from(&mut self, forked: &Forked, mission: Mission) {
+    pub(super) fn go_on_from(&mut self, forked: &Forked, mut mission: Mission) {
         if self.broken.is_some() {
             return;
         }
         // Nothing is committed on the branch of this run.
         self.touched |= self.commit().is_some();
         self.checkpoint = None;
+        if let (Purpose::Fork, Some(before)) = (forked.purpose, self.mission.take()) {
+            // The criteria of a mission are frozen, for all its runs.
+            mission.done = before.done;
+        }
         self.judgements = vec![Judgement::Due; mission.done.len()];
         (self.failures, self.pauses, self.nudges, self.refusals, self.moves) = (0, 0, 0, 0, 0);
         self.refused_at = None;
