@@ -63,26 +63,6 @@ pub(crate) fn goal(mission: &Mission) -> String {
     format!("{}\n\n{done}", mission.goal.trim())
 }
 
-/// What stands before the owner's words where a run goes on from another one with them.
-pub(crate) const AT_FORK: &str =
-    "The owner took the mission back to this point; the files are as they were then. The owner says:";
-
-/// The first message of a mission that follows another one: what became of that, and the new goal.
-pub(crate) fn follow_up(mission: &Mission, end: &str, keeps_files: bool) -> String {
-    let files = match keeps_files {
-        true => {
-            "The workspace is as you left it: nothing of it was merged, and your next proposal will hold all of \
-             it.".to_owned()
-        }
-        false => format!(
-            "The workspace is a fresh checkout of the owner's branch `{}` as it is now. It may have changed \
-             since: read files again before you rely on them.",
-            mission.line
-        ),
-    };
-    format!("That mission is over: {end}.\n\n{files}\n\nThe owner's new goal:\n\n{}", goal(mission))
-}
-
 pub(crate) const CONTINUE: &str =
     "Your answer was cut at the output limit. Go on from where it ended, in smaller pieces.";
 
@@ -189,6 +169,26 @@ pub(crate) fn unmet(failures: &[Unmet], replan: bool) -> String {
         }
     });
     text
+}
+
+/// What stands before the owner's words where a run goes on from another one with them.
+pub(crate) const AT_FORK: &str =
+    "The owner took the mission back to this point; the files are as they were then. The owner says:";
+
+/// The first message of a mission that follows another one: what became of that, and the new goal.
+pub(crate) fn follow_up(mission: &Mission, end: &str, keeps_files: bool) -> String {
+    let files = match keeps_files {
+        true => {
+            "The workspace is as you left it: nothing of it was merged, and your next proposal will hold all of \
+             it.".to_owned()
+        }
+        false => format!(
+            "The workspace is a fresh checkout of the owner's branch `{}` as it is now. It may have changed \
+             since: read files again before you rely on them.",
+            mission.line
+        ),
+    };
+    format!("That mission is over: {end}.\n\n{files}\n\nThe owner's new goal:\n\n{}", goal(mission))
 }
 
 /// The beginning of a text, at most `cap` bytes, ending between characters.
