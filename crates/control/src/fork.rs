@@ -10,14 +10,14 @@ use domain::{Caps, Mission, MissionId, RunId, Timestamp};
 use engine::Toolbox;
 use kernel::lineage;
 use kernel::port::Journal;
-use store::{Commit, Tree, TreeId, Treeish as _};
+use store::{Commit, Tree, TreeId, Treeish as _, Workspace};
 
 use crate::api::{self, StartMission, Started};
 use crate::error::{Error, Kind};
 use crate::missions::{self, First, ROLE};
 use crate::point::{self, Parent, Point};
 use crate::start::{self, From};
-use crate::{Control, say, undo, view};
+use crate::{Control, environments, say, undo, view};
 
 /// A run that is about to begin.
 struct Wanted {
@@ -28,6 +28,8 @@ struct Wanted {
     from: From,
     words: String,
     mission: Mission,
+    /// The project's setup, for a follow-up.
+    setup: Option<api::Setup>,
     provider: Arc<dyn models::Provider>,
     warnings: Vec<String>,
 }
@@ -60,7 +62,8 @@ impl Control {
             ..parent.charter.mission.clone()
         };
         let (purpose, from) = (Purpose::Fork, From::Head);
-        self.go_on(Wanted { parent, point, purpose, from, words, mission, provider, warnings }).await
+        let setup = None;
+        self.go_on(Wanted { parent, point, purpose, from, words, mission, setup, provider, warnings }).await
     }
 
     /// Starts a mission that follows a run which is over.
@@ -69,6 +72,7 @@ impl Control {
     /// What is wrong with the request, that run or the installation; nothing has begun then.
     pub(crate) async fn mission_follow(&self, name: &str, request: StartMission) -> Result<Started, Error> {
         let goal = missions::checked(&request)?;
+        missions::services(&request.services)?;
         let parent = self.parent(name).await?;
         if !parent.has_ended() {
             let detail = format!("run {} has not ended: a mission follows one that is over", parent.run);
@@ -101,11 +105,13 @@ impl Control {
             caps: missions::caps(&request.caps, Caps::default())?,
             approve_merge: request.approve_merge,
             allow_unjailed: request.allow_unjailed,
+            services: request.services.clone(),
             ..of_parent.clone()
         };
         let (point, purpose, words) = (parent.end(), Purpose::FollowUp, String::new());
         let from = if request.dirty { From::WorkingTree } else { From::Head };
-        self.go_on(Wanted { parent, point, purpose, from, words, mission, provider, warnings }).await
+        let setup = request.setup;
+        self.go_on(Wanted { parent, point, purpose, from, words, mission, setup, provider, warnings }).await
     }
 
     async fn parent(&self, name: &str) -> Result<Parent, Error> {
@@ -122,7 +128,7 @@ impl Control {
     }
 
     async fn go_on(&self, wanted: Wanted) -> Result<Started, Error> {
-        let Wanted { parent, point, purpose, from, words, mission, provider, mut warnings } = wanted;
+        let Wanted { parent, point, purpose, from, words, mission, setup, provider, mut warnings } = wanted;
         let now = self.clock().now();
         let run = RunId::new(now.0, self.random());
         let branch = format!("{ROLE}/{run}");
@@ -132,7 +138,8 @@ impl Control {
         let (workspace, layout_spool) = (dir.clone(), layout.spool.clone());
         let make = move || {
             let toolbox = Toolbox::from_bytes(&artifacts.get(tools)?).map_err(missions::internal)?;
-            let making = Making { journal: &*journal, layout: &layout, parent: &parent, point, purpose, now };
+            let making =
+                Making { journal: &*journal, layout: &layout, parent: &parent, point, purpose, setup, now };
             making.make(run, &made_branch, from, mission, toolbox)
         };
         let spool = layout_spool.join(run.to_string());
@@ -151,7 +158,7 @@ impl Control {
             mission: &made.mission,
             now,
             driver,
-            tools: self.lease_tools(&made.toolbox),
+            tools: self.lease_tools(&made.toolbox, &made.mission),
             forked: Some(made.forked),
             words,
         };
@@ -170,6 +177,7 @@ impl Control {
             base: made.mission.base,
             model: made.mission.model,
             warnings,
+            environment: made.mission.environment.as_ref().map(api::Environment::from),
             position,
         })
     }
@@ -182,6 +190,7 @@ struct Making<'a> {
     parent: &'a Parent,
     point: Point,
     purpose: Purpose,
+    setup: Option<api::Setup>,
     now: Timestamp,
 }
 
@@ -218,9 +227,13 @@ impl Making<'_> {
             std::fs::create_dir_all(above).map_err(|error| missions::unavailable("store.failed", &error))?;
         }
         let workspace = tree.workspace_create(branch, &dir)?;
+        let submodules = workspace.fill_submodules(&owner)?;
+        made.warnings.extend(start::submodules(&submodules));
         let included = workspace.include(&owner)?;
         made.warnings.extend(start::not_included(&included));
         made.mission.withheld = start::withheld(&included);
+        // Before the files: one that is of no use is cleaned away.
+        self.environment(&mut made, &workspace)?;
         if let Some(files) = &files {
             tree.snapshot_hold(branch, files)?;
             workspace.restore(files).map_err(|error| {
@@ -230,6 +243,27 @@ impl Making<'_> {
         }
         self.spool(run)?;
         Ok(made)
+    }
+
+    /// What a setup made is no part of a snapshot: it is brought anew. A fork has no place for a setup of its
+    /// own, as it may begin in the middle of a turn.
+    fn environment(&self, made: &mut Made, workspace: &Workspace) -> Result<(), Error> {
+        let project = made.mission.project;
+        if self.purpose == Purpose::FollowUp {
+            let setup = self.setup.as_ref().filter(|setup| !setup.command.trim().is_empty());
+            let prepared = setup
+                .map(|setup| environments::prepare(self.layout, project, workspace, setup))
+                .transpose()?;
+            made.mission.environment = prepared;
+            return Ok(());
+        }
+        let Some(environment) = made.mission.environment.take() else { return Ok(()) };
+        made.mission.environment = environments::again(self.layout, project, workspace, environment)?;
+        if made.mission.environment.is_none() {
+            made.warnings
+                .push("what the setup made is not kept, and not in the workspace of the fork".into());
+        }
+        Ok(())
     }
 
     /// The reference to what counts of the other run.

@@ -9,7 +9,8 @@ use domain::event::{self, Event, Head};
 use domain::fact::{Forked, RunStarted};
 use domain::mission::Criterion;
 use domain::{
-    Digest, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source, Timestamp,
+    Digest, Environment, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source,
+    Timestamp,
 };
 use kernel::port::{Append, Expect, RecordError};
 use models::catalogue;
@@ -17,10 +18,10 @@ use sandbox::Status as JailStatus;
 use serde::{Deserialize, Serialize};
 use store::{Owner, Tree, Treeish as _};
 
-use crate::api::{CapsWanted, StartMission, Started};
+use crate::api::{self, CapsWanted, StartMission, Started};
 use crate::error::{Error, Kind};
 use crate::start::{self, From};
-use crate::{Control, view};
+use crate::{Control, environments, view};
 
 /// The role of the built-in coding agent.
 pub(crate) const ROLE: &str = "coder";
@@ -65,6 +66,7 @@ struct Prepared {
     tools: Digest,
     uncommitted: Vec<String>,
     withheld: Vec<String>,
+    environment: Option<Environment>,
     warnings: Vec<String>,
 }
 
@@ -78,6 +80,7 @@ impl Control {
             return self.mission_follow(&parent, request).await;
         }
         let goal = checked(&request)?;
+        services(&request.services)?;
         let caps = caps(&request.caps, Caps::default())?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let provider = self.vendors.connect(&request.vendor)?;
@@ -92,7 +95,8 @@ impl Control {
             (RunId::new(now.0, self.random()), MissionId::new(now.0, self.random()), self.lease_id(now));
         let branch = format!("{ROLE}/{run}");
         let tree = if request.dirty { From::WorkingTree } else { From::Head };
-        let prepared = self.prepare(&request.project, tree, run, &branch).await?;
+        let toolbox = self.toolbox_for(&request.done)?;
+        let prepared = self.prepare(&request.project, toolbox, tree, run, &branch, request.setup).await?;
         warnings.extend(prepared.warnings);
 
         let mission = Mission {
@@ -111,10 +115,12 @@ impl Control {
             allow_unjailed: request.allow_unjailed,
             uncommitted: prepared.uncommitted,
             withheld: prepared.withheld,
+            environment: prepared.environment,
+            services: request.services.clone(),
         };
         let position = self.ports.journal.position();
         let driver = engine::native::NAME.to_owned();
-        let tools = self.lease_tools(&self.toolbox);
+        let tools = self.lease_tools(&self.toolbox, &mission);
         let first = First {
             run,
             lease,
@@ -140,6 +146,7 @@ impl Control {
             base: mission.base,
             model,
             warnings,
+            environment: mission.environment.as_ref().map(api::Environment::from),
             position,
         })
     }
@@ -195,7 +202,7 @@ impl Control {
             events.push(event(Fact::Said { by: OWNER.into(), now: true }, words.into_bytes()));
         }
         let events = event::seal(run, Head::EMPTY, events, || self.random());
-        let expect = Expect { fence: 0, head: Head::EMPTY, lease: None };
+        let expect = Expect { fence: 0, head: Head::EMPTY, lease: None, day: None };
         let (records, journal) = (std::sync::Arc::clone(&self.records), self.journal());
         let approve_merge = mission.approve_merge;
         self.blocking(move || {
@@ -213,12 +220,19 @@ impl Control {
     }
 
     /// All that a run needs and that can be made before it exists.
-    async fn prepare(&self, project: &str, from: From, run: RunId, branch: &str) -> Result<Prepared, Error> {
+    async fn prepare(
+        &self,
+        project: &str,
+        toolbox: Vec<u8>,
+        from: From,
+        run: RunId,
+        branch: &str,
+        setup: Option<api::Setup>,
+    ) -> Result<Prepared, Error> {
         let (records, artifacts) =
             (std::sync::Arc::clone(&self.records), std::sync::Arc::clone(&self.artifacts));
         let (layout, path, branch) = (self.layout.clone(), PathBuf::from(project), branch.to_owned());
         let fresh = ProjectId::new(self.clock().now().0, self.random());
-        let toolbox = self.toolbox.to_bytes().map_err(internal)?;
         let dir = layout.workspace(run);
         let now = self.clock().now();
         let prepare = move || {
@@ -231,8 +245,14 @@ impl Control {
                 std::fs::create_dir_all(parent).map_err(|error| unavailable("store.failed", &error))?;
             }
             let workspace = tree.workspace_create(&branch, &dir)?;
+            let submodules = workspace.fill_submodules(&owner)?;
+            begin.warnings.extend(start::submodules(&submodules));
             let included = workspace.include(&owner)?;
             begin.warnings.extend(start::not_included(&included));
+            let environment = match setup.filter(|setup| !setup.command.trim().is_empty()) {
+                Some(setup) => Some(environments::prepare(&layout, project, &workspace, &setup)?),
+                None => None,
+            };
             let instructions = instructions(workspace.dir());
             let system = engine::prompt::system(instructions.as_deref());
             Ok(Prepared {
@@ -241,6 +261,7 @@ impl Control {
                 base: begin.base.hex().to_owned(),
                 uncommitted: begin.uncommitted,
                 withheld: start::withheld(&included),
+                environment,
                 warnings: begin.warnings,
                 workspace: dir,
                 owner,
@@ -266,10 +287,23 @@ impl Control {
         .hint("`regie doctor` says how to mend it; --allow-unjailed runs without a jail, with a warning"))
     }
 
-    pub(crate) fn lease_tools(&self, toolbox: &engine::Toolbox) -> Vec<String> {
-        let own = [engine::host::MERGE, engine::host::DELIVER];
+    /// The tools of a run, byte for byte the artifact: where its owner gave no criterion, the agent has one
+    /// more, to define what done means.
+    fn toolbox_for(&self, done: &[String]) -> Result<Vec<u8>, Error> {
+        let toolbox = match done {
+            [] => self.toolbox.clone().with_definition().map_err(internal)?,
+            _ => self.toolbox.clone(),
+        };
+        toolbox.to_bytes().map_err(internal)
+    }
+
+    /// The tools of a lease: those of the toolbox, and what the host does for a mission.
+    pub(crate) fn lease_tools(&self, toolbox: &engine::Toolbox, mission: &Mission) -> Vec<String> {
+        let setup = mission.environment.as_ref().filter(|environment| !environment.kept);
+        let own = [engine::host::MERGE, engine::host::DELIVER].into_iter();
+        let own = own.chain(setup.map(|_| engine::host::SETUP));
         let tools = toolbox.iter().map(|tool| tool.spec.name.clone());
-        tools.chain(own.into_iter().map(str::to_owned)).collect()
+        tools.chain(own.map(str::to_owned)).collect()
     }
 
     pub(crate) fn lease_id(&self, now: Timestamp) -> LeaseId {
@@ -339,6 +373,27 @@ fn instructions(workspace: &Path) -> Option<String> {
     })
 }
 
+/// Names become names of files.
+pub(crate) fn services(wanted: &[domain::Service]) -> Result<(), Error> {
+    let refused = |what: String| {
+        Err(Error::new(Kind::Invalid, "mission.service", what)
+            .hint("mend [services] in regie.toml: a name of letters, digits, _ and -, once, and a command"))
+    };
+    for (at, service) in wanted.iter().enumerate() {
+        if !domain::Service::is_name(&service.name) {
+            return refused(format!("{:?} cannot be the name of a service", service.name));
+        }
+        if wanted.iter().take(at).any(|other| other.name == service.name) {
+            return refused(format!("the service `{}` is there twice", service.name));
+        }
+        let blank = |text: &str| text.trim().is_empty() || text.contains('\0');
+        if blank(&service.command) || service.ready.as_deref().is_some_and(blank) {
+            return refused(format!("the service `{}` has a blank command", service.name));
+        }
+    }
+    Ok(())
+}
+
 /// The caps that are asked for; what is not takes that of `default`.
 pub(crate) fn caps(wanted: &CapsWanted, default: Caps) -> Result<Caps, Error> {
     let caps = Caps {
@@ -359,12 +414,9 @@ pub(crate) fn caps(wanted: &CapsWanted, default: Caps) -> Result<Caps, Error> {
 /// own, is left to the branches' time to live.
 pub(crate) fn take_away(workspace: &Path) {
     let dir = workspace.parent().unwrap_or(workspace);
-    match std::fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let dir = dir.display();
-            tracing::warn!(%dir, %error, "a workspace of a run that did not begin is left behind");
-        }
-        _ => {}
+    if let Err(error) = store::remove_all(dir) {
+        let dir = dir.display();
+        tracing::warn!(%dir, %error, "a workspace of a run that did not begin is left behind");
     }
 }
 

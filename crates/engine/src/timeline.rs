@@ -3,6 +3,7 @@
 //! Pure: `regie show`, `regie log` and the live view fold the same events into the same lines. What
 //! agents and tools wrote is cleaned, so that it can neither steer a terminal nor hide in it.
 
+mod notes;
 mod words;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use crate::failure::ModelFailure;
 use crate::host::{self, Checkpoint, Delivered, HostFailure, MergeFailed, Merged};
 use crate::output;
 use crate::words::{clean, denial, dollars, lines, seconds};
+use notes::Notes;
 pub(crate) use words::end_name;
 use words::{request_title, started_title};
 
@@ -78,6 +80,7 @@ pub struct Item {
 pub struct Timeline {
     turn: u64,
     open: BTreeMap<StepNo, Open>,
+    notes: Notes,
 }
 
 #[derive(Debug)]
@@ -118,6 +121,7 @@ impl Timeline {
         match &header.fact {
             Fact::RunStarted(started) => {
                 let mission: Option<Mission> = json(payload);
+                self.notes = Notes::of(started.caps, mission.as_ref());
                 let goal = mission.map_or_else(|| "(forgotten)".into(), |mission| mission.goal);
                 Some(item(Kind::Start, started_title(started, &goal)))
             }
@@ -141,7 +145,9 @@ impl Timeline {
                 let open = self.open.remove(step)?;
                 let millis = open.since.map(|since| header.at.since(since));
                 let base = item(open.kind(), open.title.clone());
-                Some(completed(Item { cost: *spent, millis, ..base }, &open, *outcome, payload))
+                let item = completed(Item { cost: *spent, millis, ..base }, &open, *outcome, payload);
+                self.notes.answered(item.kind, payload);
+                Some(self.notes.note(item))
             }
             Fact::TimerFired { step } => {
                 let open = self.open.remove(step)?;
@@ -156,7 +162,10 @@ impl Timeline {
                 let detail = decision.as_ref().map(|decision| decision.rule.clone()).unwrap_or_default();
                 Some(Item { gate: Some(*gate), detail, ..item(Kind::Gate, title) })
             }
-            fact => self.bookkeeping(fact, payload, &item),
+            fact => {
+                let item = self.bookkeeping(fact, payload, &item)?;
+                Some(self.notes.note(item))
+            }
         }
     }
 
@@ -166,6 +175,7 @@ impl Timeline {
             return;
         }
         if planned.kind == StepKind::ModelCall {
+            self.notes.is_trying = false;
             self.turn = self.turn.saturating_add(1);
         }
         let title = match planned.kind {
@@ -294,8 +304,16 @@ fn completed(item: Item, open: &Open, outcome: Outcome, payload: Option<&Payload
                         )
                     })
                     .collect();
-                let outcome =
+                let mut outcome =
                     format!("{}, +{} −{}", count(files.len()), checkpoint.added, checkpoint.removed);
+                if !checkpoint.conflicts.is_empty() {
+                    outcome.push_str(&format!(
+                        ", conflicts with the line in {}",
+                        clean(&checkpoint.conflicts.join(", "), 200)
+                    ));
+                } else if checkpoint.followed {
+                    outcome.push_str(", on the line as it is now");
+                }
                 Item { outcome, detail: files.join("\n"), ..item }
             }
             _ => Item { outcome: "no changes".into(), ..item },
@@ -309,7 +327,7 @@ fn completed(item: Item, open: &Open, outcome: Outcome, payload: Option<&Payload
             None => item,
         },
         (Kind::Deliver, false) => match json::<Delivered>(payload) {
-            Some(Delivered::FastForwarded { commit }) => {
+            Some(Delivered::FastForwarded { commit, .. }) => {
                 Item { outcome: format!("your branch is at {}", clean(&commit, 12)), ..item }
             }
             Some(Delivered::AlreadyThere) => Item { outcome: "your branch has it".into(), ..item },
@@ -338,7 +356,8 @@ fn count(files: usize) -> String {
 fn model_answer(item: Item, payload: Option<&Payload>) -> Item {
     let Some(response) = json::<Response>(payload) else { return item };
     let tokens = response.usage.total_input().saturating_add(response.usage.output);
-    Item { outcome: format!("{tokens} tokens"), detail: lines(&response.text(), 40), ..item }
+    let detail = [lines(&response.text(), 40), words::definition(&response)].join("\n");
+    Item { outcome: format!("{tokens} tokens"), detail: detail.trim().into(), ..item }
 }
 
 fn tool_output(item: Item, payload: Option<&Payload>) -> Item {

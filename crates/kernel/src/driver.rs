@@ -41,6 +41,13 @@ pub enum Next {
     Run(Vec<StepSpec>),
     /// Nothing until something is said or answered.
     Wait,
+    /// The run rests until its owner lets it go on.
+    Rest {
+        /// A stable code, as `run.stalled`.
+        code: String,
+        /// What, and how to go on.
+        hint: String,
+    },
     /// The run is over.
     End {
         /// How.

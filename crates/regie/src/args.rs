@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{dollars, span};
+use crate::config::{age, dollars, span};
 
 /// Agents on your own machines: durable, jailed, under leases and gates.
 #[derive(Debug, Parser)]
@@ -67,6 +67,13 @@ pub(crate) enum Command {
     /// Verify the record
     #[command(subcommand)]
     Audit(Audit),
+    /// Show what lies in the home, and what takes how much
+    Du,
+    /// Take away what has served its time; what a run left unmerged is recorded first
+    Gc(Gc),
+    /// Try how you are told of gates and ends
+    #[command(subcommand)]
+    Notify(Notify),
     /// Look at a repository and this machine, and write a commented regie.toml
     Init(Init),
     /// Look at the configuration
@@ -191,8 +198,12 @@ pub(crate) struct Show {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// What is to be achieved, in your own words
-    pub(crate) goal: String,
+    /// What is to be achieved, in your own words; `-` reads it from stdin
+    #[arg(required_unless_present = "goal_file")]
+    pub(crate) goal: Option<String>,
+    /// Read the goal from a file of at most 256 KiB
+    #[arg(long, short = 'f', value_name = "FILE", conflicts_with = "goal")]
+    pub(crate) goal_file: Option<PathBuf>,
     /// A directory in the Git repository to work on
     #[arg(long, default_value = ".", value_name = "PATH")]
     pub(crate) project: PathBuf,
@@ -316,6 +327,22 @@ pub(crate) enum Gate {
 pub(crate) struct OneGate {
     /// A full id, or the end of one
     pub(crate) gate: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Gc {
+    /// Only say what would go
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Workspaces of runs that ended this long ago go [default: `[keep] workspaces`, 14d]
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(crate) older_than: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Notify {
+    /// Send a notification on every way that config.toml names
+    Test,
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,6 +8,7 @@
 //! | `generation` | how many runs this one goes on from, one after another; its outputs are then `outputs/f<generation>-<step>.txt`, beside those that it inherits |
 //! | `fence` | the highest fence seen |
 //! | `seen` | what the agent knew of files when results were last forgotten |
+//! | `reserve` | room that is given up when the disk is full, so that a result can say so |
 //! | `lock` | held by the living runner, with its process id |
 //! | `runner.sock`, `runner.log` | where it listens, what it says |
 
@@ -22,6 +23,10 @@ use domain::{Digest, StepNo};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{Seen, Spooled, Work};
+
+/// The room that is kept back, in bytes: for the results of a few steps, and for what the journal
+/// writes of them.
+const RESERVE: u64 = 2 << 20;
 
 /// Why the spool could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +84,21 @@ struct Base {
     files: SeenFiles,
     #[serde(default)]
     told: BTreeSet<String>,
+}
+
+/// Takes the spool of a run that is over away, once its runner has left. Whether it did so.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn clear_away(dir: &Path) -> Result<bool, Error> {
+    if !dir.exists() {
+        return Ok(false);
+    }
+    match crate::lock::take(dir).map_err(io(dir, "locked"))? {
+        // Held until all of it is gone, so that no runner begins in what is left.
+        Some(_lock) => fs::remove_dir_all(dir).map(|()| true).map_err(io(dir, "removed")),
+        None => Ok(false),
+    }
 }
 
 impl Index {
@@ -143,9 +163,37 @@ impl Spool {
         }
     }
 
+    /// Keeps room back, where there is some: a step may fill the disk that its own result goes to.
+    pub(crate) fn keep_reserve(&self) {
+        let path = self.reserve();
+        if path.exists() {
+            return;
+        }
+        let kept = File::create(&path).and_then(|file| {
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE).map_err(Into::into)
+        });
+        if kept.is_err() {
+            // Not every disk can keep room back; a full one has none.
+            let _ = fs::remove_file(&path);
+        }
+    }
+
+    /// Gives the room back.
+    pub(crate) fn give_reserve_up(&self) -> bool {
+        fs::remove_file(self.reserve()).is_ok()
+    }
+
+    fn reserve(&self) -> PathBuf {
+        self.dir.join("reserve")
+    }
+
     /// Keeps a result. Durable when it returns.
     pub(crate) fn write(&self, spooled: &Spooled) -> Result<(), Error> {
-        self.put(&format!("{}.result", spooled.step), spooled)?;
+        let name = format!("{}.result", spooled.step);
+        self.put(&name, spooled).or_else(|error| match self.give_reserve_up() {
+            true => self.put(&name, spooled),
+            false => Err(error),
+        })?;
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         index.take(spooled);
         Ok(())

@@ -86,6 +86,14 @@ impl UseCases for Control {
         Control::artifact_fetch(self, digest).await
     }
 
+    async fn usage(&self) -> Result<api::Usage, Error> {
+        Control::usage(self).await
+    }
+
+    async fn sweep(&self, order: api::Sweep) -> Result<api::Swept, Error> {
+        Control::sweep(self, order).await
+    }
+
     async fn audit_verify(&self) -> Result<api::Audit, Error> {
         Control::audit_verify(self).await
     }

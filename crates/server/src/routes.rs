@@ -64,6 +64,8 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/gates/{gate}", get(gate_fetch::<U>))
         .route("/gates/{gate}/answer", post(gate_answer::<U>))
         .route("/artifacts/{digest}", get(artifact_fetch::<U>))
+        .route("/usage", get(usage::<U>))
+        .route("/sweep", post(sweep::<U>))
         .route("/audit/verify", post(audit_verify::<U>))
         .route("/shutdown", post(shutdown::<U>))
         .route("/events", get(events::<U>));
@@ -238,6 +240,17 @@ async fn artifact_fetch<U: UseCases>(
     let headers =
         [(header::CONTENT_TYPE, "application/octet-stream"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     Ok((headers, bytes).into_response())
+}
+
+async fn usage<U: UseCases>(State(house): State<House<U>>) -> Answer<api::Usage> {
+    Ok(Json(house.use_cases.usage().await?))
+}
+
+async fn sweep<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(order): Body<api::Sweep>,
+) -> Answer<api::Swept> {
+    Ok(Json(house.use_cases.sweep(order).await?))
 }
 
 async fn audit_verify<U: UseCases>(State(house): State<House<U>>) -> Answer<api::Audit> {

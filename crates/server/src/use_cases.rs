@@ -69,6 +69,10 @@ pub trait UseCases: Send + Sync + 'static {
     ) -> impl Future<Output = Result<api::Gate, Error>> + Send;
     /// The bytes of an artifact.
     fn artifact_fetch(&self, digest: &str) -> impl Future<Output = Result<Vec<u8>, Error>> + Send;
+    /// What lies in the home.
+    fn usage(&self) -> impl Future<Output = Result<api::Usage, Error>> + Send;
+    /// Takes away what has served its time.
+    fn sweep(&self, order: api::Sweep) -> impl Future<Output = Result<api::Swept, Error>> + Send;
     /// Verifies the chains of all runs.
     fn audit_verify(&self) -> impl Future<Output = Result<api::Audit, Error>> + Send;
     /// Asks the daemon to end. Its runs go on when it is started again.

@@ -8,7 +8,7 @@ use domain::Mission;
 use domain::fact::{Forked, Purpose};
 use models::Role;
 
-use super::view::{Judgement, Stage, View};
+use super::view::{Judgement, Stage, View, first_stage};
 use crate::{prompt, timeline};
 
 /// What calls without a result say when a new mission begins.
@@ -22,9 +22,13 @@ impl View {
         // Nothing is committed on the branch of this run.
         self.touched |= self.commit().is_some();
         self.checkpoint = None;
-        if let (Purpose::Fork, Some(before)) = (forked.purpose, self.mission.take()) {
-            // The criteria of a mission are frozen, for all its runs.
-            mission.done = before.done;
+        self.stall.reset();
+        match forked.purpose {
+            Purpose::Fork => self.definition.carry(&mut mission),
+            Purpose::FollowUp => {
+                self.definition.forget();
+                self.stall.forget();
+            }
         }
         self.judgements = vec![Judgement::Due; mission.done.len()];
         (self.failures, self.pauses, self.nudges, self.refusals, self.moves) = (0, 0, 0, 0, 0);
@@ -43,7 +47,12 @@ impl View {
     /// Back to the last boundary of the loop: the end of the run before is none of this one's.
     fn take_back(&mut self) {
         match self.stage {
-            Stage::Fresh | Stage::Asking | Stage::Compacting | Stage::Acting | Stage::Pausing { .. } => {}
+            Stage::Fresh
+            | Stage::Asking
+            | Stage::Trying
+            | Stage::Compacting
+            | Stage::Acting
+            | Stage::Pausing { .. } => {}
             _ if !self.turn.is_empty() => self.stage = Stage::Acting,
             _ if self.conversation.last_role() == Some(Role::User) => self.stage = Stage::Asking,
             _ => self.stage = Stage::Checkpointing,
@@ -68,8 +77,8 @@ impl View {
         // What was said and not read belongs to the mission that is over.
         self.unread.clear();
         self.words.clear();
-        self.stage = Stage::Asking;
+        self.stage = first_stage(mission);
         let end = prompt::cut(end.trim_end_matches('.'), 2_000).to_owned();
-        self.pin(seq, prompt::follow_up(mission, &end, keeps_files));
+        self.pin(seq, prompt::follow_up(mission, self.definition.is_asked, &end, keeps_files));
     }
 }

@@ -38,16 +38,26 @@ impl View {
     pub(super) fn hear(&mut self, seq: u64) {
         let goes_on = matches!(
             self.stage,
-            Stage::Asking | Stage::Checkpointing | Stage::Following | Stage::Judging | Stage::Merging
+            Stage::Asking
+                | Stage::Trying
+                | Stage::Stalled { .. }
+                | Stage::Checkpointing
+                | Stage::Following
+                | Stage::Judging
+                | Stage::Merging
         );
         if self.unread.is_empty() || self.is_busy() || !goes_on {
             return;
+        }
+        if self.stage == Stage::Trying {
+            self.tried(seq);
         }
         for text in std::mem::take(&mut self.unread) {
             self.pin(seq, text);
         }
         // Whoever is steered begins anew: what failed before counts no more.
         (self.failures, self.pauses, self.nudges, self.refusals) = (0, 0, 0, 0);
+        self.stall.reset();
         self.stage = Stage::Asking;
     }
 

@@ -2,10 +2,12 @@
 
 use domain::fact::{Forked, Purpose, RunStarted, StepPlanned};
 use domain::{End, Payload, StepKind};
+use models::Response;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::host;
+use crate::native::done;
 use crate::words::clean;
 
 /// Which field of a tool's input says most.
@@ -41,6 +43,16 @@ pub(super) fn request_title(planned: &StepPlanned, payload: Option<&Payload>) ->
             }
         }
     }
+}
+
+/// The definition of done that an answer proposes; empty when there is none.
+pub(super) fn definition(response: &Response) -> String {
+    let proposals = response.calls().filter(|call| call.name == done::TOOL);
+    let read = proposals.filter_map(|call| done::read(call.input.ok()?.as_str()).ok()).next();
+    let Some(wanted) = read else { return String::new() };
+    let line = |one: &done::Wanted| format!("- {} ({})", clean(&one.command, 200), clean(&one.why, 200));
+    let criteria: Vec<String> = wanted.iter().map(line).collect();
+    format!("proposes as the definition of done:\n{}", criteria.join("\n"))
 }
 
 pub(crate) const fn end_name(end: End) -> &'static str {

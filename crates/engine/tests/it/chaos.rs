@@ -2,7 +2,7 @@
 //! run ends within its caps.
 
 use domain::budget::{Caps, Exhausted};
-use domain::fact::{Denial, Purpose, StepPlanned};
+use domain::fact::{Denial, Parking, Purpose, StepPlanned};
 use domain::gate::Answer;
 use domain::run::Command;
 use domain::{Digest, Fact, Outcome, StepKind, StepNo};
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::world::{
     World, answer, at_gate, broken_call, by_policy, call, checkpoint, config, mission, output, shell,
-    thinking,
+    thinking, toolbox,
 };
 
 fn outcome(dice: u8) -> Outcome {
@@ -29,7 +29,10 @@ fn outcome(dice: u8) -> Outcome {
 
 fn response(serial: usize, dice: u8) -> Response {
     let id = |n: usize| format!("t{serial}_{n}");
-    let blocks = match dice % 7 {
+    let defines = |command: &str| json!({"criteria": [{"command": command, "why": "it shows it"}]});
+    let blocks = match dice % 9 {
+        7 => vec![call(&id(0), "define_done", defines("make test")), shell(&id(1), "a")],
+        8 => vec![call(&id(0), "define_done", defines(" "))],
         0 => vec![],
         1 => vec![thinking(), Block::text("done")],
         2 => vec![shell(&id(0), "a"), shell(&id(1), "b"), call(&id(2), "read", json!({}))],
@@ -124,6 +127,7 @@ fn check_answered(world: &World) {
             composed.unwrap();
             assert!(!reason.is_empty() && !reason.contains("cannot be made"), "{reason}");
         }
+        Next::Rest { .. } => drop(composed.unwrap()),
         Next::Wait => panic!("nobody is waited for"),
     }
 }
@@ -187,6 +191,12 @@ fn play(
         check_answered(world);
         if let Next::End { .. } = world.driver.next(&world.state) {
             return words;
+        }
+        if let Next::Rest { code, hint } = world.driver.next(&world.state) {
+            world.tell(Command::Park { reason: Parking::Blocked { code, hint } }, &());
+            assert_eq!(world.reloaded().next(&world.state), world.driver.next(&world.state));
+            world.tell(Command::Resume { by: "human:owner".into() }, &());
+            continue;
         }
         let mut steps = world.go();
         assert!(!steps.is_empty(), "the driver neither acts nor ends");
@@ -252,7 +262,10 @@ proptest! {
         let commands = ["make test", "make lint"];
         let mission = domain::Mission { caps, ..mission(&commands[..criteria]) };
         let clearing = Clearing { keep_bytes: 400, keep_results: 1, batch_bytes };
-        let config = Config { window, clearing, max_output_tokens: 100, ..config() };
+        // Without the owner's criteria the agent may define them.
+        let toolbox = if criteria > 0 { toolbox() } else { toolbox().with_definition().unwrap() };
+        let mission = domain::Mission { tools: Digest::of(&toolbox.to_bytes().unwrap()), ..mission };
+        let config = Config { toolbox, window, clearing, max_output_tokens: 100, ..config() };
         let mut world = World::with(mission, config);
         let mut rolls = dice.iter().copied().cycle();
         let words = play(&mut world, &mut rolls, backwards, talks);

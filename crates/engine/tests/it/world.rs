@@ -78,6 +78,8 @@ pub(crate) fn mission(done: &[&str]) -> Mission {
         allow_unjailed: false,
         uncommitted: Vec::new(),
         withheld: Vec::new(),
+        environment: None,
+        services: Vec::new(),
     }
 }
 
@@ -88,6 +90,8 @@ pub(crate) struct World {
     pub(crate) events: Vec<Recorded>,
     pub(crate) requests: BTreeMap<StepNo, Bytes>,
     pub(crate) now: u64,
+    /// The content of the workspace, as snapshots before writes name it.
+    pub(crate) files: Option<String>,
     head: Head,
     /// The events that the run goes on from.
     inherited: Vec<Recorded>,
@@ -112,6 +116,7 @@ impl World {
             events: Vec::new(),
             requests: BTreeMap::new(),
             now: 1_000,
+            files: None,
             head: Head::EMPTY,
             inherited: Vec::new(),
         };
@@ -144,6 +149,7 @@ impl World {
             events: Vec::new(),
             requests: BTreeMap::new(),
             now: self.now,
+            files: self.files.clone(),
             head: Head::EMPTY,
             inherited,
         };
@@ -274,7 +280,8 @@ impl World {
             epoch: 1,
             gate: None,
         };
-        let intend = Command::Intend { step: step.step, decision, reserved: step.reserve, snapshot: None };
+        let snapshot = self.files.clone().filter(|_| step.effect == Effect::WorkspaceWrite);
+        let intend = Command::Intend { step: step.step, decision, reserved: step.reserve, snapshot };
         self.tell_bytes(intend, Vec::new());
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::event::Recorded;
-use domain::{Fact, RunId};
+use domain::{Fact, Millis, RunId, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Answers, CLAIM_RENEWAL, CLAIM_TTL, Error, Mailbox, Message, Ports, Rest};
@@ -37,11 +37,16 @@ pub(super) struct Task {
     ticket: u64,
     /// How long the next wait for a failing journal is.
     retry: Duration,
+    /// By how much the clock is behind the run's last event, in milliseconds: it was set back while no
+    /// daemon ran. The run's own time goes on from there.
+    behind: Millis,
 }
 
 struct Loaded {
     machine: Machine<Box<dyn Driver>>,
     claim: Claim,
+    /// The instant of the last event.
+    last: Timestamp,
 }
 
 impl Task {
@@ -64,6 +69,7 @@ impl Task {
             replies: BTreeMap::new(),
             ticket: 0,
             retry: RETRY_FIRST,
+            behind: 0,
         }
     }
 
@@ -184,7 +190,8 @@ impl Task {
             };
             let mut driver = ports.drivers.driver(first).map_err(Error::Driver)?;
             inherit(&ports, first, &mut driver)?;
-            Ok(Loaded { machine: Machine::load(run, &history, driver), claim })
+            let last = history.iter().map(|event| event.header.at).max().unwrap_or(first.header.at);
+            Ok(Loaded { machine: Machine::load(run, &history, driver), claim, last })
         });
         reading.await.unwrap_or_else(|error| {
             let hint = format!("run {run} cannot be loaded: {error}");
@@ -192,13 +199,20 @@ impl Task {
         })
     }
 
-    fn claim(&self, loaded: &mut Loaded, order: Option<Order>) -> Result<Vec<Output>, Error> {
+    fn claim(&mut self, loaded: &mut Loaded, order: Option<Order>) -> Result<Vec<Output>, Error> {
+        self.behind = loaded.last.since(self.ports.clock.now());
         let context = self.context();
         Ok(loaded.machine.claim(&context, loaded.claim.fence, &self.holder, order)?)
     }
 
+    /// The run's time: it never goes back, so that its events stay in order and what it waits for
+    /// comes after what was left to wait.
+    fn now(&self) -> Timestamp {
+        self.ports.clock.now().plus(self.behind)
+    }
+
     fn context(&self) -> Context<'_> {
-        Context { now: self.ports.clock.now(), authority: &*self.ports.authority, rng: &*self.ports.rng }
+        Context { now: self.now(), authority: &*self.ports.authority, rng: &*self.ports.rng }
     }
 
     /// Feeds the machine until it halts.
@@ -238,7 +252,7 @@ impl Task {
     /// Until the next gate expires or timer fires. The wall clock may be set while we sleep, so a
     /// sleep is cut into pieces of a minute.
     fn sleep(&self, machine: &Machine<Box<dyn Driver>>) -> impl Future<Output = ()> + use<> {
-        let wait = machine.wake_at().map(|due| due.since(self.ports.clock.now()).clamp(1, 60_000));
+        let wait = machine.wake_at().map(|due| due.since(self.now()).clamp(1, 60_000));
         async move {
             match wait {
                 Some(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,

@@ -9,5 +9,7 @@ mod inherited;
 mod offload;
 mod posture;
 mod recovery;
+mod services;
+mod setup;
 mod spec;
 mod tools;

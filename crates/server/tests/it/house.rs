@@ -73,6 +73,7 @@ impl UseCases for House {
             base: "0".into(),
             model: "m".into(),
             warnings: vec![],
+            environment: None,
             position: 0,
         })
     }
@@ -176,6 +177,14 @@ impl UseCases for House {
 
     async fn artifact_fetch(&self, digest: &str) -> Result<Vec<u8>, Error> {
         if digest == "beef" { Ok(b"<script>".to_vec()) } else { nothing(digest) }
+    }
+
+    async fn usage(&self) -> Result<api::Usage, Error> {
+        nothing("usage")
+    }
+
+    async fn sweep(&self, order: api::Sweep) -> Result<api::Swept, Error> {
+        Ok(api::Swept { dry_run: order.dry_run, ..api::Swept::default() })
     }
 
     async fn audit_verify(&self) -> Result<api::Audit, Error> {

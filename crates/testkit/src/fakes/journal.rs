@@ -102,6 +102,12 @@ impl Inner {
         state
     }
 
+    /// What all runs have settled and reserved, whatever the day.
+    fn held(&self) -> u64 {
+        let budgets = self.runs.keys().map(|run| self.state(*run).budget);
+        budgets.map(|budget| budget.spent.plus(budget.reserved).nanodollars).sum()
+    }
+
     fn head(&self, run: RunId) -> Head {
         let last = self.events_of(run).last();
         last.map_or(Head::EMPTY, |last| Head { seq: last.header.seq, hash: last.hash })
@@ -118,6 +124,16 @@ impl Inner {
         }
         if expect.head != self.head(run) {
             return Err(AppendError::HeadMoved(run));
+        }
+        if let Some(cap) = expect.day {
+            let wanted = append.events.iter().map(|sealed| match &sealed.header.fact {
+                Fact::StepIntended { reserved, .. } => reserved.nanodollars,
+                _ => 0,
+            });
+            let wanted: u64 = wanted.sum();
+            if wanted > 0 && self.held() + wanted > cap.nanodollars {
+                return Err(AppendError::DayFull(cap.day, run));
+            }
         }
         for sealed in &append.events {
             let position = self.events.len() as u64 + 1;
@@ -264,8 +280,7 @@ impl Journal for MemoryJournal {
     }
 
     fn spent_on(&self, _: u64) -> Result<u64, JournalError> {
-        let inner = self.lock();
-        Ok(inner.runs.keys().map(|run| inner.state(*run).budget.spent.nanodollars).sum())
+        Ok(self.lock().held())
     }
 
     fn verify(&self) -> Result<Verification, JournalError> {

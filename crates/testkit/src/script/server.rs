@@ -264,6 +264,7 @@ impl Plan<'_> {
         let line = Line::Turn {
             scenario: self.scenario.to_owned(),
             turn: self.turn,
+            summary: rules::compaction_of(request),
             attempt: self.attempt,
             outcome,
             model: request["model"].as_str().unwrap_or_default().to_owned(),

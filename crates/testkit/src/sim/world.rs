@@ -159,7 +159,7 @@ impl World {
             .collect();
         let head = self.journal.head();
         let events = event::seal(run, head, events, || [7; 16]);
-        self.write(&Append { run, expect: Expect { fence: 0, head, lease: None }, events })?
+        self.write(&Append { run, expect: Expect { fence: 0, head, lease: None, day: None }, events })?
             .map_err(|error| error.to_string())?;
         self.sync()
     }

@@ -9,7 +9,7 @@ use domain::{
     Decision, Digest, Effect, Event, Fact, GateId, LeaseId, MissionId, Outcome, Payload, ProjectId, Risk,
     RunId, RunState, Source, StepKind, StepNo, Timestamp, Verdict,
 };
-use kernel::port::{Append, Expect};
+use kernel::port::{Append, DayCap, Expect};
 
 /// Where the clock of these histories stands at first: noon of a UTC day.
 pub const NOON: Timestamp = Timestamp(20_000 * 86_400_000 + 43_200_000);
@@ -57,6 +57,8 @@ pub struct Chain {
     pub fence: u64,
     /// The lease and epoch that the next appends expect.
     pub lease: Option<(LeaseId, u64)>,
+    /// The cap that appends expect to fit under.
+    pub day: Option<DayCap>,
     /// The time of the next events.
     pub now: Timestamp,
     dice: Dice,
@@ -74,6 +76,7 @@ impl Chain {
             head: Head::EMPTY,
             fence: 0,
             lease: None,
+            day: None,
             now,
             dice,
         }
@@ -110,7 +113,7 @@ impl Chain {
 
     /// An append of these facts with their payloads.
     pub fn write(&mut self, facts: Vec<(Fact, Vec<u8>)>) -> Append {
-        let expect = Expect { fence: self.fence, head: self.head, lease: self.lease };
+        let expect = Expect { fence: self.fence, head: self.head, lease: self.lease, day: self.day };
         let events = facts
             .into_iter()
             .map(|(fact, payload)| {
