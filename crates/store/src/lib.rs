@@ -10,6 +10,7 @@ mod attributes;
 mod checkout;
 mod deliver;
 mod diff;
+mod doubt;
 mod error;
 mod follow;
 mod forked;

@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::doubt::Doubt;
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::{self, join_nul, split_nul, to_path};
 use crate::id::{TreeId, Treeish as _};
@@ -82,6 +83,7 @@ impl Workspace {
         let tracked = self.tracked()?;
         let untracked = self.untracked()?;
         let mut scan = Scan::new(self.dir());
+        scan.doubt = Doubt::of(self);
         for path in &tracked.submodules {
             scan.submodule(path);
         }
@@ -92,6 +94,7 @@ impl Workspace {
             scan.untracked(path);
         }
         scan.look_around();
+        self.distrust(&scan.doubt)?;
         self.index_remove(&scan.gone)?;
         self.index_add(&mut scan)?;
         self.refuse_new_submodules(&tracked.submodules)?;
@@ -113,6 +116,12 @@ impl Workspace {
 
     fn reset(&self, tree: &TreeId) -> Result<(), Error> {
         self.clear_left_overs()?;
+        let mut scan = Scan::new(self.dir());
+        scan.doubt = Doubt::of(self);
+        for path in self.tracked()?.files {
+            scan.tracked(path);
+        }
+        self.distrust(&scan.doubt)?;
         let rewrite = || self.git("read-tree").args(["--reset", "-u", tree.hex()]).run();
         if rewrite().is_err() {
             // An agent may have taken away the owner's right to write: give it back once. Or it has filled
@@ -272,11 +281,19 @@ struct Scan<'a> {
     present: Vec<PathBuf>,
     gone: Vec<PathBuf>,
     skipped: BTreeSet<Skipped>,
+    doubt: Doubt,
 }
 
 impl<'a> Scan<'a> {
     fn new(dir: &'a Path) -> Self {
-        Self { dir, parents: HashMap::new(), present: Vec::new(), gone: Vec::new(), skipped: BTreeSet::new() }
+        Self {
+            dir,
+            parents: HashMap::new(),
+            present: Vec::new(),
+            gone: Vec::new(),
+            skipped: BTreeSet::new(),
+            doubt: Doubt::default(),
+        }
     }
 
     fn skip(&mut self, path: PathBuf, why: Why) {
@@ -321,7 +338,10 @@ impl<'a> Scan<'a> {
             other => return other,
         }
         match self.dir.join(path).symlink_metadata() {
-            Ok(meta) if meta.is_file() || meta.is_symlink() => Found::Content,
+            Ok(meta) if meta.is_file() || meta.is_symlink() => {
+                self.doubt.look(path, &meta);
+                Found::Content
+            }
             Ok(meta) if meta.is_dir() => Found::Nothing,
             Ok(_) => Found::Special,
             Err(error) => absent_or_unreadable(&error),

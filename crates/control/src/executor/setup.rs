@@ -5,10 +5,12 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::{Outcome, RunId, StepNo};
+use domain::fact::RunStarted;
+use domain::{Mission, Outcome, RunId, StepNo};
 use engine::host::SETUP;
 use kernel::machine::Input;
 use kernel::port::{Executor, Inbox, Journal, Status, Work};
+use store::{Commit, TreeId};
 
 use crate::layout::Layout;
 use crate::runs::Charter;
@@ -134,9 +136,9 @@ impl Keeper {
         let tree = store::Tree::open_or_create(&self.layout.tree(mission.project)).map_err(|e| words(&e))?;
         let workspace = tree.workspace_open(&started.branch, &self.layout.workspace(run));
         let workspace = workspace.map_err(|error| words(&error))?;
-        let base = mission.base.parse().map_err(|_| "the run's base is no commit".to_owned())?;
+        let files = begun_with(&tree, &started, &mission)?;
         // What a failed one has left is no more the agent's work than what a good one made.
-        workspace.settle(&base).map_err(|error| words(&error))?;
+        workspace.settle(&files).map_err(|error| words(&error))?;
         match mission.environment {
             Some(environment) if outcome == Outcome::Succeeded => {
                 environments::keep(&self.layout, mission.project, environment.hash, &workspace)
@@ -144,4 +146,14 @@ impl Keeper {
             _ => Ok(()),
         }
     }
+}
+
+/// The files that a run began with: those of its base, or of the run that it goes on from.
+fn begun_with(tree: &store::Tree, started: &RunStarted, mission: &Mission) -> Result<TreeId, String> {
+    let snapshot = started.forked.as_ref().and_then(|forked| forked.snapshot.as_deref());
+    if let Some(snapshot) = snapshot {
+        return snapshot.parse().map_err(|_| "what the run goes on from is no snapshot".to_owned());
+    }
+    let base: Commit = mission.base.parse().map_err(|_| "the run's base is no commit".to_owned())?;
+    tree.tree_of(&base).map_err(|error| view::with_causes(&error))
 }

@@ -12,6 +12,7 @@ mod manners;
 mod owner;
 mod restore;
 mod revert;
+mod stealth;
 mod submodule;
 mod unchanged;
 mod uncommitted;
