@@ -1,4 +1,4 @@
-//! Where forks and follow-ups meet setups, and lines that move on.
+//! Where forks and follow-ups meet setups, sweeps, sums, and lines that move on.
 
 use control::api::{Fork, Gate, Setup, StartMission};
 
@@ -186,4 +186,69 @@ fn a_conflict_that_was_told_is_resolved_once_in_a_fork_too() {
     let (end, reason) = world.ended(&run.run);
     assert_eq!(end, "done", "{reason}");
     assert_eq!(world.git(&["show", "HEAD:sum.sh"]), "echo \"$(($1+$2))\"");
+}
+
+/// Takes away all that may go of what is over.
+fn sweep(world: &World) {
+    let order = control::keep::view::Sweep { dry_run: false, older_than: 0, caches: u64::MAX };
+    let swept = world.block(world.control().sweep(order)).unwrap();
+    assert!(swept.items.iter().any(|item| item.what == "workspace" && item.goes), "{swept:?}");
+}
+
+#[test]
+fn what_was_swept_can_be_forked_followed_shown_and_taken_back() {
+    let world = World::new();
+    let (merged, gate) = world.asked(world.mission());
+    world.answer(&gate, "approve").unwrap();
+    world.ended(&merged);
+    let (cut, gate) = world.asked(StartMission { done: vec!["true".into()], ..world.note() });
+    let diff = world.block(world.control().run_diff(&cut)).unwrap();
+    world.answer(&gate, "refuse").unwrap();
+    world.ended(&cut);
+    sweep(&world);
+    assert!(!world.workspace(&cut).exists() && !world.workspace(&merged).exists());
+
+    assert_eq!(world.block(world.control().run_diff(&cut)).unwrap().files, diff.files);
+    for at in [None, Some(1), Some(2)] {
+        let run = fork(&world, &cut, at).run;
+        assert_eq!(paths(&world.gate(&run)), ["NOTE"], "{at:?}");
+    }
+    let follow = StartMission { follow: Some(cut.clone()), done: vec!["true".into()], ..world.note() };
+    let run = world.start(follow).unwrap().run;
+    assert_eq!(paths(&world.gate(&run)), ["NOTE"]);
+    world.block(world.control().run_undo(&merged)).unwrap();
+    assert_eq!(world.git(&["show", "HEAD:sum.sh"]), "echo $(($1 - $2))");
+}
+
+#[test]
+fn the_sum_of_a_mission_includes_its_forks() {
+    let world = World::new();
+    let (parent, _) = world.asked(world.mission());
+    let run = fork(&world, &parent, Some(1)).run;
+    world.gate(&run);
+    let costs = |by| world.block(world.control().costs(by)).unwrap();
+    let (missions, runs) = (costs(control::api::By::Mission), costs(control::api::By::Run));
+    assert_eq!((missions.rows.len(), runs.rows.len()), (1, 2));
+    assert_eq!(missions.rows[0].tokens, runs.rows.iter().map(|row| row.tokens).sum::<u64>());
+    assert!(runs.rows.iter().all(|row| row.tokens > 0), "{runs:?}");
+}
+
+#[test]
+fn what_the_owner_is_told_of_holds_no_word_of_the_agent() {
+    let turn = "[[scenario.turn]]\n[[scenario.turn.call]]\nname = \"shell\"\n\
+                input = { command = \"true leaked\" }\n";
+    let world = World::with(&format!("[[scenario]]\nname = \"loops\"\n{}", turn.repeat(9)));
+    let run = world.start(StartMission { setup: setup(), ..world.mission() }).unwrap().run;
+    let asked = world.gate(&run);
+    world.answer(&asked, "refuse").unwrap();
+    let rests = world.until(&run, |run| run.status == "parked");
+    assert_eq!(rests.code.as_deref(), Some("run.stalled"));
+    assert!(rests.reason.unwrap().contains("leaked"), "the run itself says what it repeats");
+    let told = world.block(world.control().notifications_after(0, 1_000)).unwrap().notifications;
+    let told: Vec<_> = told.into_iter().map(|(_, one)| one).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0].title, "Set this project up, with the network of this machine?");
+    assert_eq!((told[1].event.as_str(), told[1].title.as_str()), ("parked", "The run rests: the agent repeats itself"));
+    assert!(told[1].body.contains("regie say") && told[1].body.contains("regie resume"), "{told:?}");
+    assert!(told.iter().all(|one| !format!("{one:?}").contains("leaked")), "{told:?}");
 }
