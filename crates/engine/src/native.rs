@@ -12,7 +12,7 @@ mod fork;
 mod relief;
 mod said;
 mod setup;
-mod stall;
+pub(crate) mod stall;
 mod turn;
 mod view;
 

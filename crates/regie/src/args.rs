@@ -118,7 +118,8 @@ pub(crate) struct Fork {
     /// The step whose result is the last that counts [default: the last one with a result]
     #[arg(long, value_name = "STEP")]
     pub(crate) at: Option<u64>,
-    /// Approve in advance the merge of a proposal whose criteria pass
+    /// Approve in advance the merge of a proposal whose criteria pass; one that nothing has checked asks
+    /// all the same
     #[arg(long)]
     pub(crate) yes: bool,
     /// End when this much money is spent, as 1.50 [default: what the other run was given]
@@ -216,7 +217,8 @@ pub(crate) struct Run {
     /// The model of the main loop
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// Approve in advance the merge of a proposal whose criteria pass
+    /// Approve in advance the merge of a proposal whose criteria pass; one that nothing has checked asks
+    /// all the same
     #[arg(long)]
     pub(crate) yes: bool,
     /// End when this much money is spent, as 1.50

@@ -30,21 +30,13 @@ const FAILED: &str = "failed";
 /// work: otherwise the agent would decide alone that it is done.
 pub fn lacking(request: &[u8]) -> Option<&'static str> {
     let Ok(Proposal { checks, proposed }) = serde_json::from_slice(request) else {
-        return Some(
-            "you approved in advance (--yes), but it cannot be told what was checked of this proposal",
-        );
+        return Some("--yes does not cover a proposal of which it cannot be told what was checked");
     };
     if checks.is_empty() {
-        return Some(
-            "you approved in advance (--yes) what passes its criteria, and this mission has none: nothing was \
-             checked",
-        );
+        return Some("--yes covers what passes its criteria, and there are none: nothing was checked");
     }
     let proves = proposed.is_empty() || proposed.iter().any(|one| one.before == FAILED);
-    (!proves).then_some(
-        "you approved in advance (--yes) what passes its criteria, and those that the agent proposed prove \
-         nothing: none of them was seen to fail before the work",
-    )
+    (!proves).then_some("--yes does not cover criteria of the agent's that nobody saw fail before the work")
 }
 
 #[cfg(test)]
@@ -66,7 +58,7 @@ mod tests {
         check(r#"{"checks":[]}"#, Some("nothing was checked"));
         for before in ["passed", "passed_at_work", "untried", "a later word"] {
             let request = format!(r#"{{"checks":["a"],"proposed":[{{"before":"{before}"}}]}}"#);
-            check(&request, Some("prove nothing"));
+            check(&request, Some("nobody saw fail"));
         }
         for damaged in ["", "{}", "null", r#"{"checks":["a"],"proposed":[{}]}"#] {
             check(damaged, Some("cannot be told"));

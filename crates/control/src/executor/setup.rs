@@ -137,6 +137,11 @@ impl Keeper {
         let workspace = tree.workspace_open(&started.branch, &self.layout.workspace(run));
         let workspace = workspace.map_err(|error| words(&error))?;
         let files = begun_with(&tree, &started, &mission)?;
+        if outcome == Outcome::Cancelled {
+            // Half made, and perhaps made again.
+            workspace.clean().map_err(|error| words(&error))?;
+            return workspace.restore(&files).map_err(|error| words(&error));
+        }
         // What a failed one has left is no more the agent's work than what a good one made.
         workspace.settle(&files).map_err(|error| words(&error))?;
         match mission.environment {

@@ -248,7 +248,10 @@ fn what_the_owner_is_told_of_holds_no_word_of_the_agent() {
     let told: Vec<_> = told.into_iter().map(|(_, one)| one).collect();
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(told[0].title, "Set this project up, with the network of this machine?");
-    assert_eq!((told[1].event.as_str(), told[1].title.as_str()), ("parked", "The run rests: the agent repeats itself"));
+    assert_eq!(
+        (told[1].event.as_str(), told[1].title.as_str()),
+        ("parked", "The run rests: the agent repeats itself")
+    );
     assert!(told[1].body.contains("regie say") && told[1].body.contains("regie resume"), "{told:?}");
     assert!(told.iter().all(|one| !format!("{one:?}").contains("leaked")), "{told:?}");
 }

@@ -74,6 +74,7 @@ fn a_model_that_loops_for_ever_rests_far_below_the_cap() {
     assert!(said.flat().contains("3 times in a row the same: shell: sh check.sh"), "{said:?}");
     assert_eq!(world.asked().len(), 6, "three turns, a warning, three turns");
     assert!(world.asked()[3].to_string().contains("You are repeating yourself"));
+    assert!(said.err.contains("the agent is asked for a new plan: 3 times in a row"), "{}", said.err);
     let run = world.ask(&["runs", "--json"]).json()[0].clone();
     assert_eq!(run["status"], "parked", "{run}");
     assert!(run["spent"]["nanodollars"].as_u64().unwrap() < 200_000_000, "{run}");
