@@ -130,8 +130,13 @@ impl Parent {
             return self.there(tree, point, files);
         }
         let dir = layout.workspace(self.run);
-        if let Ok(workspace) = tree.workspace_open(&self.charter.started.branch, &dir) {
-            let now = workspace.snapshot()?.tree;
+        let opened =
+            tree.workspace_open(&self.charter.started.branch, &dir).and_then(|there| there.snapshot());
+        // One that is taken away meanwhile is on record.
+        if let Some(now) =
+            opened.map(Some).or_else(|error| if dir.exists() { Err(error) } else { Ok(None) })?
+        {
+            let now = now.tree;
             // A write that has begun meanwhile has a snapshot of before: an intention is on record first.
             let seq = point.events.try_into().unwrap_or(u64::MAX);
             let since = journal.history(self.run, seq, PAGE)?;

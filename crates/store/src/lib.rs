@@ -39,6 +39,7 @@ pub use error::Error;
 pub use follow::Followed;
 pub use id::{Commit, TreeId, Treeish};
 pub use include::{INCLUDE_FILE, Included};
+pub use keep::PutBy;
 pub use made::remove_all;
 pub use manners::Manners;
 pub use message::{KEY_TRAILER, Message, Signature};

@@ -74,7 +74,7 @@ impl Workspace {
         self.held()?.record()
     }
 
-    fn record(&self) -> Result<Snapshot, Error> {
+    pub(crate) fn record(&self) -> Result<Snapshot, Error> {
         self.clear_left_overs()?;
         if let Some(tree) = self.unchanged() {
             return Ok(Snapshot { tree, skipped: Vec::new() });

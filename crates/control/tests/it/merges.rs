@@ -178,8 +178,9 @@ fn a_conflict_goes_back_to_the_agent_with_both_versions() {
     let world = mends_and_then("cp sum.sh SEEN; printf 'echo \"$(($1+$2))\"\\n' > sum.sh");
     let run = in_conflict(&world);
     let told = || {
-        let requests = world.model_requests().into_iter().map(|request| request["messages"].to_string());
-        requests.filter(|told| told.contains("other changes were merged into `main`")).next_back()
+        let requests = world.model_requests();
+        let mut requests = requests.iter().map(|request| request["messages"].to_string());
+        requests.rfind(|told| told.contains("other changes were merged into `main`"))
     };
     world.until(&run, |run| run.status == "waiting" && told().is_some());
     let told = told().unwrap();
