@@ -255,3 +255,48 @@ fn what_the_owner_is_told_of_holds_no_word_of_the_agent() {
     assert!(told[1].body.contains("regie say") && told[1].body.contains("regie resume"), "{told:?}");
     assert!(told.iter().all(|one| !format!("{one:?}").contains("leaked")), "{told:?}");
 }
+
+/// Defines done by a command that leaves something behind each time, then mends the sum.
+const DEFINES: &str = r#"
+[[scenario]]
+name = "defines"
+[[scenario.turn]]
+[[scenario.turn.call]]
+name = "define_done"
+input = { criteria = [{ command = "echo x >> LEFT; echo broken > right.sh; sh check.sh", why = "the sums" }, { command = "sh check.sh", why = "again" }] }
+[[scenario.turn]]
+[[scenario.turn.call]]
+name = "shell"
+input = { command = "cat LEFT; cp right.sh sum.sh" }
+[[scenario.turn]]
+text = "It adds now."
+"#;
+
+#[test]
+fn what_a_trial_leaves_is_gone_before_the_work_also_in_a_fork_and_after_a_crash() {
+    let mut world = World::with(DEFINES);
+    world.daemon().bare.hold();
+    let parent = world.start(StartMission { done: Vec::new(), ..world.mission() }).unwrap().run;
+    world.block(world.daemon().bare.started(1));
+    assert_eq!(file(&world, &parent, "right.sh"), "broken\n");
+    world.restart();
+    let resume = control::api::Resume { vendor: world.vendor() };
+    if world.until(&parent, |run| run.status != "active").status == "parked" {
+        world.block(world.control().run_resume(&parent, resume)).unwrap();
+    }
+    let check = |gate: &Gate| {
+        assert_eq!(paths(gate), ["sum.sh"]);
+        let told = gate.checks.join(" ");
+        assert_eq!(told.matches("failed before").count(), 2, "{told}");
+    };
+    let gate = world.gate(&parent);
+    check(&gate);
+    // Steps: 1 the model, 2 and 3 the trial.
+    for at in [1, 2, 3] {
+        let run = fork(&world, &parent, Some(at)).run;
+        let gate = world.gate(&run);
+        check(&gate);
+        assert_eq!(file(&world, &run, "sum.sh"), "echo $(($1 + $2))\n");
+    }
+    assert!(world.block(world.control().audit_verify()).unwrap().intact);
+}

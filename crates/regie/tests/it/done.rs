@@ -117,6 +117,10 @@ fn a_daemon_that_dies_during_the_trial_goes_on_with_it() {
             1,
         ),
     );
+    // What a trial leaves and Git does not ignore is gone when it is over.
+    std::fs::write(world.project().join(".gitignore"), "begun\ngo\n").unwrap();
+    assert!(world.git(&["add", ".gitignore"]).status.success());
+    assert!(world.git(&["commit", "-q", "-m", "Rules"]).status.success());
     let started = world.ask(&["run", "Make the check pass", "--yes", "--detach"]);
     let name = started.out.trim_end().to_owned();
     let workspace = world.workspace(&name);
