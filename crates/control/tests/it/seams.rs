@@ -300,3 +300,22 @@ fn what_a_trial_leaves_is_gone_before_the_work_also_in_a_fork_and_after_a_crash(
     }
     assert!(world.block(world.control().audit_verify()).unwrap().intact);
 }
+
+#[test]
+fn a_fork_has_what_the_owner_brings_along_and_the_conversation_s_repetitions_begin_anew() {
+    let turn = "[[scenario.turn]]\n[[scenario.turn.call]]\nname = \"shell\"\n\
+                input = { command = \"test -f .env\" }\n";
+    let world = World::with(&format!("[[scenario]]\nname = \"loops\"\n{}", turn.repeat(12)));
+    world.write(".gitignore", ".env\n");
+    world.write(".worktreeinclude", ".env\n");
+    world.commit("Rules");
+    world.write(".env", "KEY=1\n");
+    let parent = world.start(world.mission()).unwrap().run;
+    assert_eq!(world.until(&parent, |run| run.status == "parked").code.as_deref(), Some("run.stalled"));
+    let calls = |run: &str| world.facts(run).iter().filter(|fact| **fact == "step_completed").count();
+    let of_parent = calls(&parent);
+    let run = fork(&world, &parent, None);
+    assert_eq!(file(&world, &run.run, ".env"), "KEY=1\n");
+    assert_eq!(world.until(&run.run, |run| run.status == "parked").code.as_deref(), Some("run.stalled"));
+    assert_eq!(calls(&run.run), of_parent, "it is told first, and as late");
+}
