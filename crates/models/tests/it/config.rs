@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use models::anthropic::{Anthropic, Config, ConfigError, Credential, IDLE_ENV};
-use models::{Provider, Secret};
+use models::anthropic::Anthropic;
+use models::config::{Config, Credential, Error as ConfigError, IDLE_ENV};
+use models::{Provider, Secret, Wire};
 
 fn from(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
-    Config::from_lookup(|name| {
+    Config::from_lookup(Wire::Messages, |name| {
         pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     })
 }
 
 fn endpoint(base_url: &str) -> Result<String, ConfigError> {
-    let config = Config::new(Credential::Key(Secret::new("k")), base_url);
+    let config = Config::new(Wire::Messages, Credential::Key(Secret::new("k")), base_url);
     Anthropic::new(config).map(|anthropic| anthropic.endpoint().to_owned())
 }
 
@@ -29,7 +30,7 @@ fn the_key_wins_over_the_token_and_empty_counts_as_unset() {
 #[test]
 fn a_missing_key_says_what_to_set() {
     let error = from(&[("ANTHROPIC_API_KEY", "")]).unwrap_err();
-    assert!(matches!(error, ConfigError::NoKey));
+    assert!(matches!(error, ConfigError::NoKey(Wire::Messages)));
     assert!(error.to_string().contains("ANTHROPIC_API_KEY"));
 }
 
@@ -71,11 +72,11 @@ fn addresses_that_cannot_be_used_are_refused_without_being_shown() {
 
 #[test]
 fn a_key_is_never_shown() {
-    let config = Config::new(Credential::Key(Secret::new("sk-secret")), "https://x");
+    let config = Config::new(Wire::Messages, Credential::Key(Secret::new("sk-secret")), "https://x");
     assert!(!format!("{config:?}").contains("sk-secret"));
     let anthropic = Anthropic::new(config).unwrap();
     assert!(!format!("{anthropic:?}").contains("sk-secret"));
-    let broken = Config::new(Credential::Key(Secret::new("sk-\nsecret")), "https://x");
+    let broken = Config::new(Wire::Messages, Credential::Key(Secret::new("sk-\nsecret")), "https://x");
     let error = Anthropic::new(broken).unwrap_err();
-    assert!(matches!(error, ConfigError::BadKey) && !format!("{error:?} {error}").contains("secret\""));
+    assert!(matches!(error, ConfigError::BadKey(_)) && !format!("{error:?} {error}").contains("secret\""));
 }
