@@ -8,7 +8,7 @@ use engine::ModelFailure;
 use kernel::fault::{Point, point};
 use kernel::machine::Input;
 use kernel::port::{Clock, Executor, Finished, Inbox, Probe, Refused, Work};
-use models::{Delta, Provider, Response, catalogue};
+use models::{Delta, Provider, Response, Wire, catalogue};
 use tokio::sync::broadcast;
 
 use super::inflight::Inflight;
@@ -34,8 +34,10 @@ impl Executor for ModelExecutor {
     fn start(&self, work: Work, inbox: Arc<dyn Inbox>) {
         let Some(provider) = self.vendors.provider(work.run) else {
             let hint = format!(
-                "the daemon holds no vendor key for run {}; set ANTHROPIC_API_KEY and `regie resume {}`",
-                work.run, work.run
+                "the daemon holds no vendor key for run {}; set {} and `regie resume {}`",
+                work.run,
+                Wire::of(&work.tool).key_env(),
+                work.run
             );
             let refused = Refused { code: "model.key_missing".into(), hint };
             inbox.send(Input::Refused(work.step, work.attempt, refused));

@@ -12,7 +12,7 @@ use crate::{Block, Delta, RawJson, Response, Stop, Usage};
 
 /// The answer so far.
 #[derive(Debug, Default)]
-pub(super) struct Fold {
+pub(crate) struct Fold {
     model: Option<String>,
     open: Vec<Open>,
     usage: Usage,

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use crate::config::{Config, Error as ConfigError};
 use crate::http::Client;
 use crate::{Delta, Provider, Request, Response, Wire, call};
-use fold::Fold;
+pub(crate) use fold::Fold;
 
 /// The adapter. Cheap to share behind an `Arc`; holds one connection pool.
 #[derive(Debug)]

@@ -98,9 +98,7 @@ pub(super) fn read(raw: &RawJson) -> Result<Read, serde_json::Error> {
     let of = |view, origin| Read { view, origin, input_error: None };
     Ok(match kind.as_str() {
         "text" => of(View::Text { text: raw.decode::<Text>()?.text }, None),
-        "thinking" => {
-            of(View::Thinking { text: raw.decode::<Thinking>()?.thinking }, Some(Origin::Messages))
-        }
+        "thinking" => of(View::Thinking { text: raw.decode::<Thinking>()?.thinking }, Some(Origin::Messages)),
         "redacted_thinking" => of(View::Thinking { text: String::new() }, Some(Origin::Messages)),
         "tool_use" => {
             let ToolUse { id, name, input } = raw.decode()?;

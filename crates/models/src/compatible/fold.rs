@@ -16,7 +16,7 @@ const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
 
 /// The answer so far.
 #[derive(Debug, Default)]
-pub(super) struct Fold {
+pub(crate) struct Fold {
     model: Option<String>,
     /// The name that the server gives reasoning, and the reasoning.
     reasoning: Option<(&'static str, String)>,
@@ -135,8 +135,7 @@ impl http::Fold for Fold {
         }
         let mut blocks = Vec::new();
         if let Some((field, text)) = self.reasoning {
-            let kept =
-                Reasoning { r#type: "chat_reasoning".to_owned(), field: field.to_owned(), text };
+            let kept = Reasoning { r#type: "chat_reasoning".to_owned(), field: field.to_owned(), text };
             let raw = RawJson::encode(&kept).and_then(|raw| Ok(Block::from_raw(raw)));
             if let Ok(Ok(block)) = raw {
                 blocks.push(block);

@@ -119,3 +119,66 @@ pub(super) fn guarded(
     })
     .boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// One recorded stream of each wire, with reasoning, text and two calls, and letters of all lengths.
+    const MESSAGES: &str = include_str!("../../tests/recorded/messages.sse");
+    const RESPONSES: &str = include_str!("../../tests/recorded/responses.sse");
+    const CHAT: &str = include_str!("../../tests/recorded/chat.sse");
+
+    /// What becomes of a stream that arrives in these pieces: the answer, and what was told on the way.
+    fn read<F: Fold>(pieces: Vec<Bytes>) -> (Response, Vec<Delta>) {
+        let mut seen = Vec::new();
+        let mut on_delta = |delta| seen.push(delta);
+        let mut fold = F::default();
+        let stream = futures_util::stream::iter(pieces.into_iter().map(Ok));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(events(stream, &mut fold, &mut on_delta)).unwrap();
+        (fold.finish("asked".into()).unwrap(), seen)
+    }
+
+    fn split(recorded: &str, cuts: &[prop::sample::Index]) -> Vec<Bytes> {
+        let bytes = Bytes::from(recorded.to_owned());
+        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+        places.extend([0, bytes.len()]);
+        places.sort_unstable();
+        places.windows(2).map(|pair| bytes.slice(pair[0]..pair[1])).collect()
+    }
+
+    fn check<F: Fold>(recorded: &str, cuts: &[prop::sample::Index]) {
+        let whole = read::<F>(vec![Bytes::from(recorded.to_owned())]);
+        assert_eq!(whole.0.calls().count(), 2, "the recording is worth reading");
+        assert!(whole.0.text().contains('🦀') && whole.1.len() > 5);
+        assert_eq!(read::<F>(split(recorded, cuts)), whole);
+        let returns = recorded.replace('\n', "\r\n");
+        assert_eq!(read::<F>(split(&returns, cuts)), whole);
+    }
+
+    proptest! {
+        #[test]
+        fn case_24_any_split_of_a_recorded_stream_gives_the_same_events(
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40)
+        ) {
+            check::<crate::anthropic::Fold>(MESSAGES, &cuts);
+            check::<crate::openai::Fold>(RESPONSES, &cuts);
+            check::<crate::compatible::Fold>(CHAT, &cuts);
+        }
+    }
+
+    #[test]
+    fn case_24_byte_by_byte_is_the_same() {
+        fn each<F: Fold>(recorded: &str) {
+            let bytes = Bytes::from(recorded.to_owned());
+            let single = (0..bytes.len()).map(|at| bytes.slice(at..=at)).collect();
+            assert_eq!(read::<F>(single), read::<F>(vec![bytes]));
+        }
+        each::<crate::anthropic::Fold>(MESSAGES);
+        each::<crate::openai::Fold>(RESPONSES);
+        each::<crate::compatible::Fold>(CHAT);
+    }
+}

@@ -14,7 +14,7 @@ use crate::{Block, Delta, RawJson, Response, Stop, Usage};
 
 /// The answer so far.
 #[derive(Debug, Default)]
-pub(super) struct Fold {
+pub(crate) struct Fold {
     model: Option<String>,
     items: BTreeMap<u64, Item>,
     usage: Usage,
@@ -271,9 +271,10 @@ impl Item {
         if kind != "function_call" {
             return Block::from_raw(self.raw).map(Some).map_err(malformed);
         }
-        let mut fields = self.raw.decode::<Fields>().map_err(|_| {
-            Fault::Malformed("an output item is no object".to_owned())
-        })?;
+        let mut fields = self
+            .raw
+            .decode::<Fields>()
+            .map_err(|_| Fault::Malformed("an output item is no object".to_owned()))?;
         if !self.grown.is_empty() && text(&self.raw, "arguments").is_empty() {
             fields.set("arguments", RawJson::string(&self.grown));
         }

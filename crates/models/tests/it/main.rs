@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use models::anthropic::Anthropic;
 use models::{
-    Block, Config, Credential, Delta, Message, Provider, RawJson, Request, Response, Secret, ToolSpec, Wire, call,
+    Block, Config, Credential, Delta, Message, Provider, RawJson, Request, Response, Secret, ToolSpec, Wire,
+    call,
 };
 
 pub(crate) const KEY: &str = "sk-test-1234567890";

@@ -290,11 +290,8 @@ async fn a_stream_that_ends_politely_but_early_is_cut() {
 #[tokio::test]
 async fn a_stream_without_end_is_cut_off() {
     let server = Canned::start(vec![stream(&format!("data: {}", "x".repeat(5_000)))]).await;
-    let config = models::Config {
-        max_answer_bytes: 1_000,
-        max_attempts: 1,
-        ..crate::config(&server.base_url)
-    };
+    let config =
+        models::Config { max_answer_bytes: 1_000, max_attempts: 1, ..crate::config(&server.base_url) };
     let anthropic = models::anthropic::Anthropic::new(config).unwrap();
     let (result, _) = ask(&anthropic, &request(vec![say("Go.")])).await;
     assert!(matches!(result, Err(call::Error::Malformed { .. })), "{result:?}");

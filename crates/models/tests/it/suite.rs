@@ -118,8 +118,11 @@ async fn case_02_a_conversation_runs_turn_by_turn_and_every_block_goes_back_verb
         let body = scene.body(messages.clone());
         let sent = |block: &Block| body.find(block.raw().as_str());
         // The chat wire has one message for what are several blocks.
-        let whole: Vec<&Block> =
-            if wire == Wire::Chat { first.blocks[2..].iter().collect() } else { first.blocks.iter().collect() };
+        let whole: Vec<&Block> = if wire == Wire::Chat {
+            first.blocks[2..].iter().collect()
+        } else {
+            first.blocks.iter().collect()
+        };
         let places: Vec<usize> = whole.into_iter().map(|block| sent(block).unwrap()).collect();
         assert!(places.is_sorted(), "{wire:?}: {body}");
 
@@ -186,7 +189,10 @@ async fn case_04_reasoning_is_bound_to_its_model() {
             vec![say("Go."), Message::assistant(&first), results(&first, &["content of sum.js", "x"])];
         let other = Request { model: format!("{}-2", crate::model(wire)), ..scene.request(messages) };
         let refused = scene.provider.compose(&other);
-        assert!(matches!(refused, Err(compose::Error::ForeignReasoning { at: 1, .. })), "{wire:?}: {refused:?}");
+        assert!(
+            matches!(refused, Err(compose::Error::ForeignReasoning { at: 1, .. })),
+            "{wire:?}: {refused:?}"
+        );
     }
 }
 
@@ -352,8 +358,7 @@ async fn case_17_an_error_inside_the_stream_is_retried_and_typed() {
         let retry = seen.iter().position(|delta| matches!(delta, Delta::Retrying { attempt: 1, .. }));
         assert!(retry.is_some_and(|place| place > 0) || wire == Wire::Responses, "{wire:?}: {seen:?}");
 
-        let fault =
-            "[[turn]]\n[[turn.fault]]\nkind = 'error'\nerror = 'invalid_request_error'\nmessage = 'bad words'";
+        let fault = "[[turn]]\n[[turn.fault]]\nkind = 'error'\nerror = 'invalid_request_error'\nmessage = 'bad words'";
         let scene = Scene::new(wire, fault).await;
         let (result, _) = scene.ask(vec![say("Go.")]).await;
         assert!(
@@ -463,7 +468,8 @@ async fn case_27_a_tool_name_that_the_wire_does_not_take_is_found_before_it_is_s
             models::wire::compose(&Request { tools, ..request_on(wire, vec![say("Go.")]) })
         };
         assert!(with("a".repeat(most)).is_ok(), "{wire:?}");
-        for name in ["mcp.server.tool".to_owned(), String::new(), "a".repeat(most + 1), "größe".to_owned()] {
+        for name in ["mcp.server.tool".to_owned(), String::new(), "a".repeat(most + 1), "größe".to_owned()]
+        {
             let refused = with(name);
             assert!(matches!(refused, Err(compose::Error::ToolName { .. })), "{wire:?}: {refused:?}");
         }
@@ -506,7 +512,11 @@ async fn a_stream_that_breaks_anywhere_is_asked_for_again_as_a_whole() {
                 let response = scene.answer(vec![say("Go.")]).await;
                 let what = format!("{wire:?} {kind} after {after}");
                 assert_eq!(response.text(), "one two three four", "{what}");
-                assert_eq!(usize::try_from(response.attempts).unwrap(), scene.server.served().len(), "{what}");
+                assert_eq!(
+                    usize::try_from(response.attempts).unwrap(),
+                    scene.server.served().len(),
+                    "{what}"
+                );
             }
         }
         let always = "[[turn]]\ntext = 'x'\n[[turn.fault]]\nkind = 'cut'\nafter_events = 2\ntimes = 0";
@@ -536,7 +546,10 @@ async fn answers_that_will_not_change_are_typed_and_name_the_variables_of_their_
             let error = scene.ask(vec![say("Go.")]).await.0.unwrap_err();
             let shown = format!("{error} {error:?}");
             assert!(format!("{error:?}").starts_with(name), "{wire:?} {status}: {error:?}");
-            assert!(shown.contains(&status.to_string()) && shown.contains("because of *** it is so"), "{shown}");
+            assert!(
+                shown.contains(&status.to_string()) && shown.contains("because of *** it is so"),
+                "{shown}"
+            );
             assert!(!shown.contains(KEY) && shown.contains("127.0.0.1"), "{shown}");
             assert_eq!(scene.server.served().len(), 1, "{wire:?} {status}");
             for other in Wire::ALL.into_iter().filter(|other| *other != wire) {
@@ -561,7 +574,9 @@ fn a_base_url_may_have_a_slash_a_version_or_a_path() {
             let config = Config::new(wire, Credential::Key(Secret::new("k")), base);
             Wire::connect(config).unwrap().endpoint().to_owned()
         };
-        for base in ["http://[::1]:80/x", "http://[::1]:80/x/", "http://[::1]:80/x/v1", "http://[::1]:80/x/v1/"] {
+        for base in
+            ["http://[::1]:80/x", "http://[::1]:80/x/", "http://[::1]:80/x/v1", "http://[::1]:80/x/v1/"]
+        {
             assert_eq!(endpoint(base), format!("http://[::1]/x/v1/{path}"), "{base}");
         }
         assert_eq!(endpoint("https://a.example"), format!("https://a.example/v1/{path}"));

@@ -2,7 +2,7 @@
 //! explain` all come from this one table.
 
 use domain::budget::{Caps, DOLLAR};
-use models::catalogue;
+use models::{Wire, catalogue};
 use serde::Serialize;
 
 use super::value::{Kind, Value};
@@ -30,11 +30,12 @@ pub(crate) enum Key {
     MaxTokens,
     MaxTime,
     DayMaxDollars,
+    LocalUrl,
     Setup,
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 8] = [
+pub(crate) const KEYS: [Key; 9] = [
     Key::Done,
     Key::Model,
     Key::MaxDollars,
@@ -42,6 +43,7 @@ pub(crate) const KEYS: [Key; 8] = [
     Key::MaxTokens,
     Key::MaxTime,
     Key::DayMaxDollars,
+    Key::LocalUrl,
     Key::Setup,
 ];
 
@@ -56,6 +58,7 @@ impl Key {
             Self::MaxTokens => ("mission", "max_tokens"),
             Self::MaxTime => ("mission", "max_time"),
             Self::DayMaxDollars => ("day", "max_dollars"),
+            Self::LocalUrl => ("local", "base_url"),
             Self::Setup => ("run", "setup"),
         }
     }
@@ -82,6 +85,10 @@ impl Key {
                 "What all missions of one UTC day may spend together, in dollars.\n\
                  Only the owner sets it, here; a change counts from the next model call on."
             }
+            Self::LocalUrl => {
+                "Where models named `local/…` are served: Ollama, LM Studio, llama.cpp, vLLM, or a gateway that\n\
+                 speaks chat completions."
+            }
             Self::Setup => {
                 "The command that prepares a fresh checkout. Regie does not run it yet: it is shown only."
             }
@@ -92,7 +99,7 @@ impl Key {
     pub(super) const fn kind(self) -> Kind {
         match self {
             Self::Done => Kind::Commands,
-            Self::Model | Self::Setup => Kind::Text,
+            Self::Model | Self::LocalUrl | Self::Setup => Kind::Text,
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
             Self::MaxTurns | Self::MaxTokens => Kind::Count,
             Self::MaxTime => Kind::Span,
@@ -103,7 +110,7 @@ impl Key {
     pub(crate) const fn may_stand(self, level: Level) -> bool {
         match self {
             Self::Done | Self::Setup => matches!(level, Level::Project),
-            Self::DayMaxDollars => matches!(level, Level::Installation),
+            Self::DayMaxDollars | Self::LocalUrl => matches!(level, Level::Installation),
             _ => true,
         }
     }
@@ -116,6 +123,7 @@ impl Key {
             Self::MaxTurns => Some("REGIE_MAX_TURNS"),
             Self::MaxTokens => Some("REGIE_MAX_TOKENS"),
             Self::MaxTime => Some("REGIE_MAX_TIME"),
+            Self::LocalUrl => Some(Wire::Chat.url_env()),
             Self::Done | Self::DayMaxDollars | Self::Setup => None,
         }
     }
@@ -129,7 +137,7 @@ impl Key {
             Self::MaxTurns => Some("--max-turns"),
             Self::MaxTokens => Some("--max-tokens"),
             Self::MaxTime => Some("--max-time"),
-            Self::DayMaxDollars | Self::Setup => None,
+            Self::DayMaxDollars | Self::LocalUrl | Self::Setup => None,
         }
     }
 
@@ -144,6 +152,7 @@ impl Key {
             Self::MaxTokens => Value::Count(caps.tokens),
             Self::MaxTime => Value::Span(caps.millis),
             Self::DayMaxDollars => Value::Dollars(DAY_NANODOLLARS),
+            Self::LocalUrl => Value::Text(Wire::Chat.default_url().into()),
             Self::Setup => Value::Text(String::new()),
         }
     }

@@ -139,7 +139,7 @@ impl Config {
             Key::MaxTurns => flags.max_turns.map(Value::Count),
             Key::MaxTokens => flags.max_tokens.map(Value::Count),
             Key::MaxTime => flags.max_time.map(Value::Span),
-            Key::DayMaxDollars | Key::Setup => None,
+            Key::DayMaxDollars | Key::LocalUrl | Key::Setup => None,
         }
     }
 

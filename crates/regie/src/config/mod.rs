@@ -48,6 +48,15 @@ pub(crate) fn day_cap(home: &Home) -> Result<u64, Error> {
     Ok(config.amount(Key::DayMaxDollars))
 }
 
+/// The base URL of the owner's own model server, as the installation has it.
+///
+/// # Errors
+/// What makes no sense in the installation's file.
+pub(crate) fn local_url(home: &Home) -> Result<Option<String>, Error> {
+    let config = Config::read(&installation_file(home), None, &|_| None, Flags::default())?;
+    Ok(config.text(Key::LocalUrl))
+}
+
 /// The installation's file.
 pub(crate) fn installation_file(home: &Home) -> PathBuf {
     home.root().join("config.toml")

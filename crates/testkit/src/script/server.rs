@@ -323,8 +323,7 @@ impl House {
         let attempt = {
             let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
             // Summaries are counted from the other end, so that none is taken for a turn.
-            let key =
-                rules::compaction_of(&talk).map_or(turn, |summary| usize::MAX.saturating_sub(summary));
+            let key = rules::compaction_of(&talk).map_or(turn, |summary| usize::MAX.saturating_sub(summary));
             let attempt = attempts.entry((place, key, conversation.clone())).or_default();
             *attempt = attempt.saturating_add(1);
             *attempt

@@ -14,16 +14,15 @@ pub(in crate::script) fn objection(request: &Value) -> Option<String> {
 /// The items as messages: neighbouring ones of the model are one turn.
 pub(in crate::script) fn conversation(request: &Value) -> Value {
     let mut messages: Vec<Value> = Vec::new();
-    let mut push = |role: &str, blocks: Vec<Value>| {
-        match messages.last_mut().filter(|last| last["role"] == role) {
+    let mut push =
+        |role: &str, blocks: Vec<Value>| match messages.last_mut().filter(|last| last["role"] == role) {
             Some(last) => {
                 if let Some(content) = last["content"].as_array_mut() {
                     content.extend(blocks);
                 }
             }
             None => messages.push(json!({ "role": role, "content": blocks })),
-        }
-    };
+        };
     if let Some(text) = request["input"].as_str() {
         push("user", vec![json!({ "type": "text", "text": text })]);
     }

@@ -12,13 +12,16 @@ pub(super) fn error_chunk(kind: &str, message: &str) -> String {
 
 /// The turn as one completion.
 pub(super) fn message(turn: &Turn, asked: &Asked<'_>) -> Value {
-    let calls: Vec<Value> = (0..).zip(&turn.calls).map(|(place, call)| {
-        json!({
-            "id": call_id(call, asked, place, "call"),
-            "type": "function",
-            "function": { "name": call.name, "arguments": input_of(call) },
+    let calls: Vec<Value> = (0..)
+        .zip(&turn.calls)
+        .map(|(place, call)| {
+            json!({
+                "id": call_id(call, asked, place, "call"),
+                "type": "function",
+                "function": { "name": call.name, "arguments": input_of(call) },
+            })
         })
-    }).collect();
+        .collect();
     let mut message = json!({ "role": "assistant", "content": turn.text });
     if let Some(thinking) = &turn.thinking {
         message["reasoning_content"] = Value::from(thinking.as_str());

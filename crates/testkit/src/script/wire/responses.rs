@@ -19,7 +19,8 @@ pub(super) fn error_body(status: u16, message: &str) -> Value {
 
 /// An error inside the stream.
 pub(super) fn error_event(kind: &str, message: &str) -> String {
-    let error = json!({ "type": "error", "code": kind, "message": message, "param": null, "sequence_number": 0 });
+    let error =
+        json!({ "type": "error", "code": kind, "message": message, "param": null, "sequence_number": 0 });
     frame("error", &error)
 }
 
@@ -55,7 +56,11 @@ fn items(turn: &Turn, asked: &Asked<'_>) -> Vec<Item> {
             let sealed = turn.signature.clone().unwrap_or_else(|| signature(asked.model, thinking));
             whole["encrypted_content"] = Value::from(sealed);
         }
-        items.push(Item { start, grows: vec![("response.reasoning_summary_text.delta", thinking.clone())], whole });
+        items.push(Item {
+            start,
+            grows: vec![("response.reasoning_summary_text.delta", thinking.clone())],
+            whole,
+        });
     }
     if let Some(text) = &turn.text {
         let id = format!("msg_{}", short(asked, "message"));
@@ -66,9 +71,7 @@ fn items(turn: &Turn, asked: &Asked<'_>) -> Vec<Item> {
                 (part, "response.output_text.delta")
             }
         };
-        let of = |status: &str, content: Value| {
-            json!({ "type": "message", "id": id, "role": "assistant", "status": status, "content": content })
-        };
+        let of = |status: &str, content: Value| json!({ "type": "message", "id": id, "role": "assistant", "status": status, "content": content });
         items.push(Item {
             start: of("in_progress", json!([])),
             grows: vec![(delta, text.clone())],
@@ -76,7 +79,8 @@ fn items(turn: &Turn, asked: &Asked<'_>) -> Vec<Item> {
         });
     }
     for (place, call) in turn.calls.iter().enumerate() {
-        let (id, call_id) = (format!("fc_{}", short(asked, &format!("item {place}"))), call_id(call, asked, place, "call"));
+        let (id, call_id) =
+            (format!("fc_{}", short(asked, &format!("item {place}"))), call_id(call, asked, place, "call"));
         let of = |status: &str, arguments: &str| {
             json!({
                 "type": "function_call", "id": id, "call_id": call_id, "name": call.name,
