@@ -136,10 +136,9 @@ impl http::Fold for Fold {
         let mut blocks = Vec::new();
         if let Some((field, text)) = self.reasoning {
             let kept = Reasoning { r#type: "chat_reasoning".to_owned(), field: field.to_owned(), text };
-            let raw = RawJson::encode(&kept).and_then(|raw| Ok(Block::from_raw(raw)));
-            if let Ok(Ok(block)) = raw {
-                blocks.push(block);
-            }
+            let lost = || Fault::Malformed("reasoning cannot be kept".to_owned());
+            let raw = RawJson::encode(&kept).map_err(|_| lost())?;
+            blocks.push(Block::from_raw(raw).map_err(|_| lost())?);
         }
         let text = self.text + &self.refusal;
         if !text.is_empty() {

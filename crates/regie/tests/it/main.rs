@@ -18,4 +18,5 @@ mod terminal;
 #[cfg(target_os = "linux")]
 mod toolchains;
 mod undo;
+mod wires;
 mod world;

@@ -118,14 +118,17 @@ pub(super) fn events(turn: &Turn, asked: &Asked<'_>) -> Vec<String> {
             send(&mut frames, "response.sparkle", json!({ "output_index": "x" }));
             frames.push("event: future\ndata: {\"news\":true}\n\n: a comment\n\n".to_owned());
         }
-        let (id, whole) = (item.whole["id"].clone(), item.whole);
+        let whole = item.whole;
         for (kind, text) in item.grows {
+            let place = |more: Value| placed(index, &whole, more);
+            for (kind, event) in around(kind, &text, false) {
+                send(&mut frames, kind, place(event));
+            }
             for piece in pieces(&text) {
-                send(
-                    &mut frames,
-                    kind,
-                    json!({ "output_index": index, "content_index": 0, "item_id": id, "delta": piece }),
-                );
+                send(&mut frames, kind, place(json!({ "delta": piece, "logprobs": [] })));
+            }
+            for (kind, event) in around(kind, &text, true) {
+                send(&mut frames, kind, place(event));
             }
         }
         send(&mut frames, "response.output_item.done", json!({ "output_index": index, "item": whole }));
@@ -135,6 +138,58 @@ pub(super) fn events(turn: &Turn, asked: &Asked<'_>) -> Vec<String> {
     let last = format!("response.{status}");
     send(&mut frames, &last, json!({ "response": response(turn, asked, status, output) }));
     frames
+}
+
+/// The events that open or close what a delta of this kind writes.
+fn around(delta: &str, text: &str, done: bool) -> Vec<(&'static str, Value)> {
+    let now = if done { text } else { "" };
+    match (delta, done) {
+        ("response.function_call_arguments.delta", true) => {
+            vec![("response.function_call_arguments.done", json!({ "arguments": text }))]
+        }
+        ("response.reasoning_summary_text.delta", _) if text.is_empty() => Vec::new(),
+        ("response.reasoning_summary_text.delta", _) => {
+            let part = json!({ "part": { "type": "summary_text", "text": now } });
+            match done {
+                false => vec![("response.reasoning_summary_part.added", part)],
+                true => vec![
+                    ("response.reasoning_summary_text.done", json!({ "text": text })),
+                    ("response.reasoning_summary_part.done", part),
+                ],
+            }
+        }
+        ("response.output_text.delta" | "response.refusal.delta", _) => {
+            let is_refusal = delta == "response.refusal.delta";
+            let part = match is_refusal {
+                true => json!({ "part": { "type": "refusal", "refusal": now } }),
+                false => json!({ "part": { "type": "output_text", "text": now, "annotations": [] } }),
+            };
+            match (done, is_refusal) {
+                (false, _) => vec![("response.content_part.added", part)],
+                (true, true) => vec![
+                    ("response.refusal.done", json!({ "refusal": text })),
+                    ("response.content_part.done", part),
+                ],
+                (true, false) => vec![
+                    ("response.output_text.done", json!({ "text": text, "logprobs": [] })),
+                    ("response.content_part.done", part),
+                ],
+            }
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// An event with its place in the output.
+fn placed(index: usize, item: &Value, mut event: Value) -> Value {
+    event["output_index"] = Value::from(index);
+    event["item_id"] = item["id"].clone();
+    match item["type"].as_str() {
+        Some("message") => event["content_index"] = Value::from(0),
+        Some("reasoning") => event["summary_index"] = Value::from(0),
+        _ => {}
+    }
+    event
 }
 
 /// The status of a response and why it is incomplete.
