@@ -170,8 +170,12 @@ impl Client {
         match finished {
             Ok(response) => Ok(Response { request_id, ..response }),
             Err(fault) => {
-                let error = self.fault(fault, asked, request_id);
-                Err(Failure { usage, ..error.into() })
+                let retry_after = match &fault {
+                    Fault::Vendor(body) => retry::in_body(body),
+                    Fault::Malformed(_) | Fault::Call(_) => None,
+                };
+                let error = self.fault(fault, asked, request_id, retry_after);
+                Err(Failure { usage, retry_after, ..error.into() })
             }
         }
     }
@@ -184,7 +188,13 @@ impl Client {
         }
     }
 
-    fn fault(&self, fault: Fault, model: &str, request_id: Option<String>) -> call::Error {
+    fn fault(
+        &self,
+        fault: Fault,
+        model: &str,
+        request_id: Option<String>,
+        retry_after: Option<Duration>,
+    ) -> call::Error {
         match fault {
             Fault::Call(error) => *error,
             Fault::Malformed(what) => call::Error::Malformed { at: self.at.clone(), what },
@@ -194,7 +204,7 @@ impl Client {
                 body: &body,
                 request_id,
                 model,
-                retry_after: None,
+                retry_after,
                 secret: self.secret.as_ref(),
             }),
         }

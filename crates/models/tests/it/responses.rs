@@ -170,6 +170,17 @@ async fn case_17_failed_responses_and_error_events_are_typed() {
 }
 
 #[tokio::test]
+async fn case_25_a_limit_inside_the_stream_says_how_long_to_wait() {
+    let limit = end(
+        "failed",
+        r#","error":{"code":"rate_limit_exceeded","message":"Rate limit reached. Please try again in 600s."}"#,
+    );
+    let error = told(&[limit]).await.0.unwrap_err();
+    let call::Error::RateLimited { retry_after, .. } = error else { panic!("{error:?}") };
+    assert_eq!(retry_after, Some(std::time::Duration::from_secs(600)));
+}
+
+#[tokio::test]
 async fn case_20_usage_is_the_whole_and_the_cached_part_is_taken_out() {
     let usage =
         r#","usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":64},"output_tokens":7}"#;

@@ -228,6 +228,21 @@ async fn case_06_blank_text_is_left_out() {
 }
 
 #[tokio::test]
+async fn case_07_an_empty_result_says_that_it_is_one() {
+    for wire in Wire::ALL {
+        let scene =
+            Scene::new(wire, "[[turn]]\n[[turn.call]]\nname = 'read'\n[[turn]]\nexpect = ['(no output)']")
+                .await;
+        let first = scene.answer(vec![say("Go.")]).await;
+        let id = first.calls().next().unwrap().id.to_owned();
+        for empty in ["", " \n"] {
+            let results = Message::user(vec![Block::tool_result(&id, Ok(empty))]);
+            scene.answer(vec![say("Go."), Message::assistant(&first), results]).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn case_08_all_results_of_a_turn_come_before_any_text() {
     for wire in Wire::ALL {
         let scene = Scene::new(wire, TALK).await;
