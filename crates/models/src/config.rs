@@ -134,7 +134,11 @@ impl Config {
             credential,
             base_url: base_url.into(),
             connect_timeout: Duration::from_secs(20),
-            idle_timeout: Duration::from_secs(180),
+            idle_timeout: match wire {
+                // A long prompt takes a small machine minutes, and nothing is sent until it is read.
+                Wire::Chat => Duration::from_secs(600),
+                Wire::Messages | Wire::Responses => Duration::from_secs(180),
+            },
             max_attempts: 8,
             backoff: Duration::from_millis(500),
             max_backoff: Duration::from_secs(30),

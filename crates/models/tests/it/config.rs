@@ -120,5 +120,6 @@ fn a_key_of_another_vendor_is_one_clear_line() {
     let error = read(Wire::Responses, &[("ANTHROPIC_API_KEY", "sk-ant-x")]).unwrap_err();
     assert_eq!(error.to_string(), "no key for OpenAI; set OPENAI_API_KEY");
     let local = read(Wire::Chat, &[]).unwrap();
+    assert_eq!(local.idle_timeout, Duration::from_secs(600));
     assert_eq!((local.credential, local.base_url.as_str()), (Credential::Nobody, "http://127.0.0.1:11434"));
 }
