@@ -10,7 +10,8 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
-.PHONY: help up test setup build lint layers deny unit jail journeys crash proof dist clean
+.PHONY: help up test setup build lint layers deny unit jail journeys projects projects-three crash bench-engine \
+	proof dist clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -18,7 +19,7 @@ help: ## Lists the targets
 up: setup build ## Builds Regie and runs a first mission with the scripted model
 	REGIE="$$(realpath $(REGIE))" examples/first-mission/run.sh
 
-test: setup lint layers deny unit jail journeys ## Passes all tests
+test: setup lint layers deny unit jail journeys projects-three ## Passes all tests
 	@echo "make test: all passed"
 
 setup: ## Installs what is missing, says what it cannot
@@ -34,6 +35,7 @@ lint: ## Formatting and lints
 layers: ## The floors of the house, and the shape of its files
 	$(CARGO) xtask layers
 	$(CARGO) xtask sources
+	scripts/unit-holds
 
 deny: ## Licences, bans and sources of dependencies
 	$(CARGO) xtask deny
@@ -47,6 +49,12 @@ jail: ## The jail's and the runner's tests once more, as an ordinary user
 journeys: build ## The first mission, end to end through the release binary
 	REGIE="$$(realpath $(REGIE))" scripts/first-mission-holds
 
+projects: build ## Ten public packages with seeded bugs, mended through the release binary
+	REGIE="$$(realpath $(REGIE))" python3 scripts/projects --cache "$(TARGET_DIR)/projects" $(PROJECTS)
+
+projects-three: build ## Three quick ones of them
+	REGIE="$$(realpath $(REGIE))" python3 scripts/projects --cache "$(TARGET_DIR)/projects" --quick
+
 crash: ## Kills daemon and runner at every step boundary, and 50 times at random
 	$(CARGO) build --release --locked --package regie
 	$(CARGO) build --release --locked --package regie --features testkit --target-dir $(TARGET_DIR)/chaos
@@ -54,9 +62,12 @@ crash: ## Kills daemon and runner at every step boundary, and 50 times at random
 	$(CARGO) nextest run --locked --package journal
 	REGIE="$$(realpath $(REGIE))" CHAOS="$$(realpath $(CHAOS))" python3 scripts/crash
 
-proof: crash ## The long campaigns
+bench-engine: build ## What the engine costs beside its peers (npm, pinned): one table of ratios
+	REGIE="$$(realpath $(REGIE))" python3 bench/engine --npm "$(TARGET_DIR)/bench/npm"
 
-dist: build ## Packs one archive: binary, man pages, completions, licence
+proof: crash projects bench-engine ## The long campaigns
+
+dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"
 
 clean: ## Removes what was built

@@ -15,6 +15,21 @@ SAMPLE = os.path.join(HERE, "..", "..", "examples", "first-mission", "sample")
 PATIENCE = 90
 
 
+class Night:
+    """A kind of mission."""
+
+    def __init__(self, name, goal, scenario, model="scripted", dirty=False, word=None):
+        self.name, self.goal, self.scenario, self.model = name, goal, scenario, model
+        self.dirty, self.word = dirty, word
+
+
+PLAIN = Night("plain", "Survive the night", "scenario.toml")
+ANNOUNCE = Night("announce", "Survive the night and tell", "scenario-announce.toml")
+# It starts from the working tree, is spoken to on its way, and is compacted twice.
+LONG = Night("long", "Survive a long night", "scenario-long.toml", model="scripted-small", dirty=True,
+             word="Leave the tests alone: \u201cthey are right\u201d.")
+
+
 class Gone(Exception):
     """The daemon does not answer."""
 
@@ -41,18 +56,27 @@ class Sample:
         self.git("-c", "user.name=Owner", "-c", "user.email=owner@example.com", "commit", "--quiet",
                  "--message", "Add the cart")
 
+    def dirty(self):
+        """What the owner has not committed: a file that git knows, and one that it does not."""
+        with open(os.path.join(self.path, "src", "cart.js"), "a") as file:
+            file.write("// The owner was here.\n")
+        with open(os.path.join(self.path, "notes.txt"), "w") as file:
+            file.write("prices are in cents\n")
+
     def git(self, *args):
         done = subprocess.run(["git", "-C", self.path, *args], check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
 
 class House:
-    def __init__(self, binary, root, name, goal):
-        self.binary, self.goal, self.name = binary, goal, name
+    def __init__(self, binary, root, name, night):
+        self.binary, self.night, self.name = binary, night, name
         self.root = os.path.join(root, name)
         os.makedirs(self.root)
         self.home = os.path.join(self.root, "home")
         self.ledger_path = os.path.join(self.root, "ledger.jsonl")
+        self.requests = os.path.join(self.root, "requests")
+        os.makedirs(self.requests)
         self.daemon = None
         self.model = None
         self.run = None
@@ -62,11 +86,12 @@ class House:
     def __enter__(self):
         self.sample = Sample(self.root)
         self.base = self.sample.git("rev-parse", "HEAD")
-        scenario = "scenario-announce.toml" if self.goal.endswith("tell") else "scenario.toml"
+        if self.night.dirty:
+            self.sample.dirty()
         port_file = os.path.join(self.root, "port")
         self.model = subprocess.Popen(
-            [self.binary, "model-script", os.path.join(HERE, scenario), "--port-file", port_file,
-             "--ledger", self.ledger_path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [self.binary, "model-script", os.path.join(HERE, self.night.scenario), "--port-file", port_file,
+             "--ledger", self.ledger_path, "--record", self.requests], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.model_url = "http://127.0.0.1:" + self.wait(lambda: read(port_file), "the scripted model")
         return self
 
@@ -137,8 +162,8 @@ class House:
 
     def begin(self):
         """Starts the mission; when the daemon dies over it, a new one is started first."""
-        wanted = {"goal": self.goal, "project": self.sample.path, "done": ["node --test"],
-                  "model": "scripted", "vendor": self.vendor()}
+        wanted = {"goal": self.night.goal, "project": self.sample.path, "done": ["node --test"],
+                  "model": self.night.model, "dirty": self.night.dirty, "vendor": self.vendor()}
         for _ in range(5):
             try:
                 started = self.call("POST", "/api/v1/missions", wanted)
@@ -151,6 +176,19 @@ class House:
                     self.run = runs[0]["run"]
                     return
         raise SystemExit("error: the mission could not be started")
+
+    def say(self):
+        """Steers the mission, once: an answer that the daemon's death took is looked up in the record."""
+        if self.night.word is None:
+            return
+        while not self.was_told():
+            try:
+                self.call("POST", f"/api/v1/runs/{self.run}/say", {"text": self.night.word, "now": False})
+            except Gone:
+                self.revive()
+
+    def was_told(self):
+        return any(event["fact"]["fact"] == "said" for event in self.events())
 
     def run_for(self, seconds):
         """Lets the mission go on for a while, gates answered."""
@@ -238,6 +276,19 @@ class House:
 
     def see_it_through(self):
         self.wait(self.turn, f"the end of run {self.run}", PATIENCE)
+
+    def line(self, *args, command="rev-parse"):
+        """Asks git about the only tree of the home."""
+        trees = os.path.join(self.home, "trees")
+        tree = os.path.join(trees, os.listdir(trees)[0])
+        done = subprocess.run(["git", "--git-dir", tree, command, *args], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def last_request(self):
+        """The last request for a turn that was recorded."""
+        names = sorted(name for name in os.listdir(self.requests) if name.endswith(".json"))
+        with open(os.path.join(self.requests, names[-1])) as file:
+            return json.load(file)
 
     def ledger(self):
         text = read(self.ledger_path) or ""

@@ -1,5 +1,6 @@
 """Holds one round's journal against the external ledger and against an undisturbed round."""
 
+import json
 from collections import Counter
 
 
@@ -61,29 +62,51 @@ def judge(house, expected):
 
     # The external ledger: a line for each request served, and for each announcement.
     ledger = house.ledger()
-    served = Counter(line["turn"] for line in ledger if "turn" in line)
-    calls = [step for step in sorted(executed) if executed[step]["effect"] == "model_call"]
-    for turn, step in enumerate(calls):
-        must(served[turn] >= 1, f"model call {step} has a result that nobody served")
-        must(served[turn] <= 1 + lost[step], f"turn {turn} was served {served[turn]} times, {lost[step]} on record as lost")
-    must(set(served) <= set(range(len(calls))), "the ledger has model calls that the journal lacks")
+    for kind, place in ("model_call", "turn"), ("compaction", "summary"):
+        asked = [line for line in ledger if "turn" in line and ("summary" in line) == (place == "summary")]
+        served = Counter(line[place] for line in asked)
+        calls = [step for step in sorted(executed) if executed[step]["kind"] == kind]
+        for number, step in enumerate(calls):
+            must(served[number] >= 1, f"{kind} {step} has a result that nobody served")
+            must(served[number] <= 1 + lost[step],
+                 f"{place} {number} was served {served[number]} times, {lost[step]} on record as lost")
+        must(set(served) <= set(range(len(calls))), f"the ledger has calls for a {place} that the journal lacks")
     announced = Counter(line["key"] for line in ledger if "key" in line)
     once = [step for step in executed if executed[step]["effect"] == "non_idempotent"]
     must(len(announced) == len(once), f"{len(announced)} announcements for {len(once)} steps")
     for key, count in announced.items():
         must(count == 1 or uncertain, f"announced {count} times under {key}, and not on record as uncertain")
 
+    if house.night.word is not None:
+        must(len(named("said")) == 1, f"one word was said, {len(named('said'))} are on record")
+        heard = json.dumps(house.last_request(), ensure_ascii=False).count(house.night.word)
+        must(heard == 1, f"the owner's word stands {heard} times in the last request")
+
     audit = house.ask("POST", "/api/v1/audit/verify")
     must(audit["intact"], f"the audit found {audit['broken']}")
 
-    verdict.tree = house.sample.git("rev-parse", "HEAD^{tree}")
     verdict.steps = [(executed[step]["kind"], executed[step]["tool"]) for step in sorted(executed)]
-    must(house.sample.git("status", "--porcelain") == "", "the owner's checkout is not clean")
-    merges = house.sample.git("rev-list", "--merges", "--count", f"{house.base}..HEAD")
-    must(merges == "1", f"{merges} merges on the owner's branch")
+    judge_delivery(house, verdict)
     if expected:
         must(verdict.tree == expected.tree, "the final tree is another one")
         must(verdict.steps == expected.steps, "the steps are others")
     repeats = sum(intended.values()) - len(executed)
     verdict.summary = f"{len(executed)} steps, {repeats} repeated, {sum(lost.values())} model calls lost"
     return verdict
+
+
+def judge_delivery(house, verdict):
+    """What has to be on the owner's branch; or beside it, when the owner's own changes are in the way."""
+    sample, must = house.sample, verdict.must
+    if not house.night.dirty:
+        verdict.tree = sample.git("rev-parse", "HEAD^{tree}")
+        must(sample.git("status", "--porcelain") == "", "the owner's checkout is not clean")
+        merges = sample.git("rev-list", "--merges", "--count", f"{house.base}..HEAD")
+        must(merges == "1", f"{merges} merges on the owner's branch")
+        return
+    must(sample.git("rev-parse", "HEAD") == house.base, "the branch was moved under the owner's changes")
+    left = sample.git("status", "--porcelain")
+    must(left.splitlines() == ["M src/cart.js", "?? notes.txt"], f"the owner's changes are now {left!r}")
+    verdict.tree = house.line("lines/main^{tree}")
+    merges = house.line("--merges", "--count", f"{house.base}..lines/main", command="rev-list")
+    must(merges == "1", f"{merges} merges on Regie's line")

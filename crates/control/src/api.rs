@@ -3,7 +3,10 @@
 //! Identifiers are strings, money is integer nanodollars, times are milliseconds since the Unix
 //! epoch. A view shows what is on record; what is not known is `null`, never invented.
 
+pub use domain::Service;
 use serde::{Deserialize, Serialize};
+
+pub use crate::keep::view::{Sweep, Swept, Usage};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.
 pub const VERSION: u32 = 1;
@@ -48,9 +51,75 @@ pub struct StartMission {
     /// Start from the working tree with its uncommitted changes, and not from HEAD.
     #[serde(default)]
     pub dirty: bool,
+    /// The run that this mission follows: its agent then knows what that run has done. The project is that
+    /// run's, and so are the criteria where none are given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow: Option<String>,
+    /// The command that sets a fresh checkout of the project up. It is asked for at a gate before it runs.
+    #[serde(default)]
+    pub setup: Option<Setup>,
+    /// What runs beside the commands.
+    #[serde(default)]
+    pub services: Vec<Service>,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,
+}
+
+/// Asks for a run of the same mission that goes on from where another one stood.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fork {
+    /// The step whose result is the last that counts; the last one with a result otherwise.
+    #[serde(default)]
+    pub at: Option<u64>,
+    /// What the agent reads first; calls that have no result there are then not made. Empty: they are
+    /// made anew.
+    #[serde(default)]
+    pub words: String,
+    /// Bounds; what is absent is that of the other run. Nothing that it has spent counts.
+    #[serde(default)]
+    pub caps: CapsWanted,
+    /// The owner approves in advance the merge of a proposal whose criteria pass.
+    #[serde(default)]
+    pub approve_merge: bool,
+    /// Start even where the operating system cannot jail steps, with a warning in every output.
+    #[serde(default)]
+    pub allow_unjailed: bool,
+    /// The vendor's key and address. Held in memory only.
+    #[serde(default)]
+    pub vendor: Vendor,
+}
+
+/// What a run goes on from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The other run.
+    pub run: String,
+    /// The step of it whose result is the last that counts.
+    pub step: u64,
+    /// `fork`, the same mission on another way, or `follow_up`, a new mission.
+    pub purpose: String,
+}
+
+/// A project's setup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The shell line.
+    pub command: String,
+    /// Where it comes from, as `regie.toml:3`.
+    pub from: String,
+    /// Variables of the owner's environment that it is given, by name.
+    #[serde(default)]
+    pub sees: Vec<String>,
+}
+
+/// The environment that a project's setup makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The hash of all that it depends on.
+    pub hash: String,
+    /// Whether it was kept from an earlier run; the setup is asked for at a gate otherwise.
+    pub kept: bool,
 }
 
 /// Bounds that an owner asks for.
@@ -165,6 +234,9 @@ pub struct Started {
     /// What the owner should know: uncommitted changes that are left out, a missing jail, an unknown
     /// price.
     pub warnings: Vec<String>,
+    /// The environment, when the project has a setup.
+    #[serde(default)]
+    pub environment: Option<Environment>,
     /// The position before the run's first event: a stream from here shows all of it.
     pub position: u64,
 }
@@ -208,6 +280,9 @@ pub struct Run {
     pub head: String,
     /// The number of its events.
     pub events: u64,
+    /// What it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked: Option<Origin>,
 }
 
 /// What was used.

@@ -1,10 +1,11 @@
 //! Verification of the chains, and the artifacts that they refer to.
 
 use domain::Digest;
+use kernel::lineage;
 
-use crate::Control;
 use crate::api::{Audit, Broken};
 use crate::error::{Error, Kind};
+use crate::{Control, view};
 
 /// The shortest beginning of a digest that is taken for one.
 const SHORTEST: usize = 4;
@@ -16,7 +17,20 @@ impl Control {
     /// When the journal cannot be read; broken links are part of the answer.
     pub async fn audit_verify(&self) -> Result<Audit, Error> {
         let journal = self.journal();
-        let found = self.blocking(move || Ok(journal.verify()?)).await?;
+        let found = self.blocking(move || {
+            let mut found = journal.verify()?;
+            for row in journal.runs(false, usize::MAX)? {
+                let first = journal.history(row.run, 0, 1)?;
+                let Some(forked) = first.first().and_then(|first| lineage::origin(&first.header.fact)) else {
+                    continue;
+                };
+                if let Err(error) = lineage::check(&*journal, forked) {
+                    found.broken.push((row.run, 1, view::with_causes(&error)));
+                }
+            }
+            Ok(found)
+        });
+        let found = found.await?;
         Ok(Audit {
             intact: found.broken.is_empty(),
             runs: found.runs,

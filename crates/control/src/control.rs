@@ -10,6 +10,7 @@ use tokio::sync::{Notify, broadcast, watch};
 
 use crate::api::{self, Hello};
 use crate::error::{Error, Kind};
+use crate::executor::Manners;
 use crate::layout::Layout;
 use crate::vendors::Vendors;
 use crate::view::Lines;
@@ -42,6 +43,8 @@ pub struct Parts {
     pub toolbox: engine::Toolbox,
     /// What the operating system can confine.
     pub jail: JailStatus,
+    /// What a delivery may do in the owner's name.
+    pub manners: Manners,
     /// Who this daemon is, for claims.
     pub holder: String,
 }
@@ -58,6 +61,8 @@ pub struct Control {
     pub(crate) toolbox: engine::Toolbox,
     pub(crate) jail: JailStatus,
     pub(crate) lines: Lines,
+    pub(crate) sweeping: Arc<std::sync::Mutex<()>>,
+    pub(crate) manners: Manners,
     deltas: broadcast::Sender<api::Delta>,
     ending: Notify,
 }
@@ -77,6 +82,8 @@ impl Control {
             toolbox: parts.toolbox,
             jail: parts.jail,
             lines: Lines::default(),
+            sweeping: Arc::default(),
+            manners: parts.manners,
             deltas: parts.deltas,
             ending: Notify::new(),
         }

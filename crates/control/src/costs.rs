@@ -79,7 +79,7 @@ impl Ledger {
                 self.charters.insert(run, Charter { mission: started.mission.to_string(), goal });
             }
             Fact::StepPlanned(planned) if planned.kind != StepKind::WaitHuman => {
-                let is_model = planned.kind == StepKind::ModelCall;
+                let is_model = matches!(planned.kind, StepKind::ModelCall | StepKind::Compaction);
                 let open = Open { tool: planned.tool.clone(), is_model, since: event.header.at };
                 self.open.insert((run, planned.step), open);
             }
@@ -162,4 +162,48 @@ fn settle(row: &mut Cost) {
         0 if row.unpriced > 0 => None,
         known => Some(known),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::event::Sealed;
+    use testkit::suite::history::Chain;
+
+    use super::*;
+
+    fn recorded(position: u64, sealed: &Sealed) -> Recorded {
+        let (header, payload) = (sealed.header.clone(), Some(sealed.payload.clone()));
+        Recorded { position, header, payload, hash: sealed.hash }
+    }
+
+    /// Whatever happened: the steps as they are shown, the runs' own budgets and every table of costs
+    /// name the same money.
+    #[test]
+    fn steps_runs_and_the_tables_add_up() {
+        let (mut events, mut money, mut charged) = (Vec::new(), 0, 0);
+        for seed in 0..200 {
+            let mut chain = Chain::new(seed);
+            let mut appends = vec![chain.start()];
+            appends.extend(chain.wander(60));
+            let sealed = appends.iter().flat_map(|append| &append.events);
+            let first = events.len() as u64 + 1;
+            let run: Vec<_> = (first..).zip(sealed).map(|(at, sealed)| recorded(at, sealed)).collect();
+            let steps: u64 = engine::timeline::items(&run).iter().map(|item| item.cost.nanodollars).sum();
+            assert_eq!(steps, chain.state.budget.spent.nanodollars, "steps of run {seed}");
+            money += steps;
+            charged += usize::from(steps > 0);
+            events.extend(run);
+        }
+        assert!(charged > 50, "only {charged} of the runs cost anything");
+        for by in [By::Run, By::Mission, By::Day, By::Model] {
+            let mut ledger = Ledger::new(by);
+            events.iter().for_each(|event| ledger.take(event));
+            let Costs { rows, total, .. } = ledger.close();
+            assert_eq!(total.nanodollars.unwrap_or(0), money, "{by:?}");
+            let sum = |of: fn(&Cost) -> u64| rows.iter().map(of).sum::<u64>();
+            assert_eq!(sum(|row| row.nanodollars.unwrap_or(0)), money, "{by:?}");
+            assert_eq!(sum(|row| row.tokens), total.tokens, "{by:?}");
+            assert_eq!(sum(|row| row.calls), total.calls, "{by:?}");
+        }
+    }
 }

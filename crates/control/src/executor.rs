@@ -4,6 +4,8 @@
 mod host;
 mod inflight;
 mod model;
+mod room;
+mod setup;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +13,9 @@ use std::sync::Arc;
 use domain::StepKind;
 use kernel::port::{Executor, Inbox, Work};
 
-pub use host::HostExecutor;
+pub use host::{HostExecutor, Manners};
 pub use model::ModelExecutor;
+pub use setup::SetupExecutor;
 
 /// Sends each step to the executor that it belongs to.
 pub struct Dispatch {
@@ -22,6 +25,8 @@ pub struct Dispatch {
     pub host: HostExecutor,
     /// Steps in the jail.
     pub jail: Arc<dyn Executor>,
+    /// The setups among them.
+    pub setup: SetupExecutor,
     /// Tools outside the jail, by name.
     pub outside: BTreeMap<String, Arc<dyn Executor>>,
 }
@@ -32,6 +37,7 @@ impl Dispatch {
             StepKind::ModelCall | StepKind::Compaction => &self.model,
             StepKind::Checkpoint => &self.host,
             StepKind::ToolCall if HostExecutor::has(&work.tool) => &self.host,
+            StepKind::ToolCall if SetupExecutor::has(&work.tool) => &self.setup,
             StepKind::ToolCall if self.outside.contains_key(&work.tool) => &*self.outside[&work.tool],
             _ => &*self.jail,
         }

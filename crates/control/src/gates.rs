@@ -3,7 +3,7 @@
 use domain::fact::StepPlanned;
 use domain::gate::{Answer, Question};
 use domain::{Digest, Fact, GateId, Payload, Recorded, StepNo};
-use engine::host::MergeRequest;
+use engine::host::{MergeRequest, Proposed};
 use kernel::machine::Order;
 use kernel::port::{GateRow, Journal};
 
@@ -110,6 +110,13 @@ fn planned_before(
     Ok(None)
 }
 
+/// What a gate asks, in one line; `None` where that cannot be read.
+pub(crate) fn question(journal: &dyn Journal, gate: GateId) -> Option<String> {
+    let rows = journal.gates(false).ok()?;
+    let row = rows.iter().rev().find(|row| row.gate == gate)?;
+    gate_view(journal, row).ok().map(|shown| shown.title)
+}
+
 /// A gate as it is shown: the exact action, why it is asked, and what it would change.
 fn gate_view(journal: &dyn Journal, row: &GateRow) -> Result<api::Gate, Error> {
     let damaged = || Error::new(Kind::Internal, "gate.damaged", format!("gate {} cannot be read", row.gate));
@@ -135,10 +142,22 @@ fn gate_view(journal: &dyn Journal, row: &GateRow) -> Result<api::Gate, Error> {
             format!("A crash left it open whether `{}` was done. Was it?", planned.tool)
         }
         (Question::Approve, Some(proposal)) => format!("Merge this proposal into {}?", proposal.line),
+        (Question::Approve, None) if planned.tool == engine::host::SETUP => {
+            "Set this project up, with the network of this machine?".into()
+        }
         (Question::Approve, None) => format!("Let the agent use `{}`?", planned.tool),
     };
     let (files, checks) = proposal.map_or((Vec::new(), Vec::new()), |proposal| {
-        let mut checks: Vec<_> = proposal.checks;
+        let mut checks: Vec<_> = match proposal.proposed.as_slice() {
+            [] => proposal.checks,
+            // What it is worth stands first: a long command must not hide it.
+            agents => {
+                let line = |one: &Proposed| {
+                    format!("[proposed by the agent; {}] {}", one.before.words(), one.command)
+                };
+                agents.iter().map(line).collect()
+            }
+        };
         if checks.is_empty() {
             checks.push(proposal.checked);
         }

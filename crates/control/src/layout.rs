@@ -32,4 +32,19 @@ impl Layout {
     pub fn workspace(&self, run: RunId) -> PathBuf {
         self.work.join(run.to_string()).join("tree")
     }
+
+    /// Everything that is kept for a run besides its events: its files, their index, their lock.
+    pub fn room(&self, run: RunId) -> PathBuf {
+        self.work.join(run.to_string())
+    }
+
+    /// Where a project's caches lie, one directory each.
+    pub fn caches(&self) -> PathBuf {
+        self.home.join("cache")
+    }
+
+    /// What a runner has written down of a run.
+    pub fn spooled(&self, run: RunId) -> PathBuf {
+        self.spool.join(run.to_string())
+    }
 }

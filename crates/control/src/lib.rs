@@ -5,11 +5,15 @@
 //! | [`api`] | the requests and views of `/api/v1`, shared by server and clients |
 //! | [`error`] | why a use case failed: stable code, status, mend |
 //! | [`missions`] | starting a mission: import, branch, workspace, lease, first event |
-//! | [`runs`] | looking at runs; stop, cancel, resume |
+//! | [`runs`] | looking at runs; pause, stop, cancel, resume |
 //! | [`say`] | what the owner says to a run on its way |
+//! | [`fork`] | a run that goes on from another one, of the same mission or of one that follows |
 //! | [`costs`], [`search`] | what was spent; words in all missions |
+//! | `environments` | what setups made, kept for later runs |
 //! | [`gates`] | what waits for the owner, and the answers |
 //! | [`undo`] | taking a merge back |
+//! | [`notify`] | what the owner is told of |
+//! | [`keep`] | what lies in the home, and what of it may go |
 //! | [`audit`] | verification of the chains |
 //! | [`executor`] | who executes which step: the vendor, the host, the jail |
 //! | [`workspaces`] | the kernel's workspace port over the store |
@@ -23,11 +27,15 @@ pub mod api;
 pub mod audit;
 pub mod costs;
 pub mod drivers;
+mod environments;
 pub mod error;
 pub mod executor;
+pub mod fork;
 pub mod gates;
+pub mod keep;
 pub mod layout;
 pub mod missions;
+pub mod notify;
 pub mod runs;
 pub mod say;
 pub mod search;
@@ -37,6 +45,7 @@ pub mod view;
 pub mod workspaces;
 
 mod control;
+mod point;
 mod start;
 
 pub use control::{Control, Parts, deltas};

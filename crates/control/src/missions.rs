@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use domain::budget::Caps;
 use domain::event::{self, Event, Head};
-use domain::fact::RunStarted;
+use domain::fact::{Forked, RunStarted};
 use domain::mission::Criterion;
 use domain::{
-    Digest, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source, Timestamp,
+    Digest, Environment, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source,
+    Timestamp,
 };
 use kernel::port::{Append, Expect, RecordError};
 use models::catalogue;
@@ -17,13 +18,13 @@ use sandbox::Status as JailStatus;
 use serde::{Deserialize, Serialize};
 use store::{Owner, Tree, Treeish as _};
 
-use crate::api::{CapsWanted, StartMission, Started};
+use crate::api::{self, CapsWanted, StartMission, Started};
 use crate::error::{Error, Kind};
 use crate::start::{self, From};
-use crate::{Control, view};
+use crate::{Control, environments, view};
 
 /// The role of the built-in coding agent.
-const ROLE: &str = "coder";
+pub(crate) const ROLE: &str = "coder";
 /// The accountable human of a one-owner installation.
 pub(crate) const OWNER: &str = "human:owner";
 /// The record kind of a project.
@@ -40,6 +41,21 @@ struct Project {
     root: PathBuf,
 }
 
+/// What the first events of a run say.
+pub(crate) struct First<'a> {
+    pub(crate) run: RunId,
+    pub(crate) lease: LeaseId,
+    pub(crate) branch: String,
+    pub(crate) mission: &'a Mission,
+    pub(crate) now: Timestamp,
+    pub(crate) driver: String,
+    pub(crate) tools: Vec<String>,
+    /// What the run goes on from.
+    pub(crate) forked: Option<Forked>,
+    /// What its agent reads first; may be empty.
+    pub(crate) words: String,
+}
+
 /// What is prepared before the first event.
 struct Prepared {
     owner: Owner,
@@ -50,6 +66,7 @@ struct Prepared {
     tools: Digest,
     uncommitted: Vec<String>,
     withheld: Vec<String>,
+    environment: Option<Environment>,
     warnings: Vec<String>,
 }
 
@@ -59,16 +76,12 @@ impl Control {
     /// # Errors
     /// What is wrong with the request, the repository or the installation; nothing has begun then.
     pub async fn mission_start(&self, request: StartMission) -> Result<Started, Error> {
-        let goal = request.goal.trim().to_owned();
-        if goal.is_empty() {
-            return Err(Error::new(Kind::Invalid, "mission.no_goal", "the goal is empty")
-                .hint("say what should be done: regie run \"Make the failing test pass\""));
+        if let Some(parent) = request.follow.clone() {
+            return self.mission_follow(&parent, request).await;
         }
-        if request.done.iter().any(|command| command.trim().is_empty()) {
-            return Err(Error::new(Kind::Invalid, "mission.blank_criterion", "a criterion is blank")
-                .hint("give a command that exits with 0 when the work is done: --done \"make test\""));
-        }
-        let caps = caps(&request.caps)?;
+        let goal = checked(&request)?;
+        services(&request.services)?;
+        let caps = caps(&request.caps, Caps::default())?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let model = request.model.clone().unwrap_or_else(|| catalogue::DEFAULT_MODEL.into());
         let provider = self.vendors.connect(&model, &request.vendor)?;
@@ -82,7 +95,8 @@ impl Control {
             (RunId::new(now.0, self.random()), MissionId::new(now.0, self.random()), self.lease_id(now));
         let branch = format!("{ROLE}/{run}");
         let tree = if request.dirty { From::WorkingTree } else { From::Head };
-        let prepared = self.prepare(&request.project, tree, run, &branch).await?;
+        let toolbox = self.toolbox_for(&request.done)?;
+        let prepared = self.prepare(&request.project, toolbox, tree, run, &branch, request.setup).await?;
         warnings.extend(prepared.warnings);
 
         let mission = Mission {
@@ -92,11 +106,7 @@ impl Control {
             repository: prepared.owner.root.display().to_string(),
             line: prepared.owner.branch.clone(),
             base: prepared.base.clone(),
-            done: request
-                .done
-                .iter()
-                .map(|command| Criterion::Command { command: command.clone() })
-                .collect(),
+            done: criteria(&request.done),
             caps,
             model: model.clone(),
             system: prepared.system,
@@ -105,19 +115,29 @@ impl Control {
             allow_unjailed: request.allow_unjailed,
             uncommitted: prepared.uncommitted,
             withheld: prepared.withheld,
+            environment: prepared.environment,
+            services: request.services.clone(),
         };
         let position = self.ports.journal.position();
-        let begun = self.begin(run, lease, &branch, &mission, now).await;
+        let driver = engine::native::NAME.to_owned();
+        let tools = self.lease_tools(&self.toolbox, &mission);
+        let first = First {
+            run,
+            lease,
+            branch: branch.clone(),
+            mission: &mission,
+            now,
+            driver,
+            tools,
+            forked: None,
+            words: String::new(),
+        };
+        let begun = self.begin(first).await;
         if let Err(error) = begun {
             take_away(&prepared.workspace);
             return Err(error);
         }
-        self.host.ring();
-        self.vendors.keep(run, provider);
-        if let Err(error) = self.host.launch(run, None).await {
-            // It is on record: it has begun, and can be moved when that is mended.
-            warnings.push(format!("the run does not move yet: {error}; `regie resume {run}` tries again"));
-        }
+        self.move_off(run, provider, &mut warnings).await;
         Ok(Started {
             mission: mission.id.to_string(),
             run: run.to_string(),
@@ -126,19 +146,29 @@ impl Control {
             base: mission.base,
             model,
             warnings,
+            environment: mission.environment.as_ref().map(api::Environment::from),
             position,
         })
     }
 
-    /// Grants the lease and writes the first event.
-    async fn begin(
+    /// Hands a run that has begun to the host.
+    pub(crate) async fn move_off(
         &self,
         run: RunId,
-        lease: LeaseId,
-        branch: &str,
-        mission: &Mission,
-        now: Timestamp,
-    ) -> Result<(), Error> {
+        provider: std::sync::Arc<dyn models::Provider>,
+        warnings: &mut Vec<String>,
+    ) {
+        self.host.ring();
+        self.vendors.keep(run, provider);
+        if let Err(error) = self.host.launch(run, None).await {
+            // It is on record: it has begun, and can be moved when that is mended.
+            warnings.push(format!("the run does not move yet: {error}; `regie resume {run}` tries again"));
+        }
+    }
+
+    /// Grants the lease and writes the first events.
+    pub(crate) async fn begin(&self, first: First<'_>) -> Result<(), Error> {
+        let First { run, lease, branch, mission, now, driver, tools, forked, words } = first;
         let principal = format!("agent:{ROLE}");
         let granted = Lease {
             id: lease,
@@ -146,7 +176,7 @@ impl Control {
             principal: principal.clone(),
             on_behalf_of: OWNER.into(),
             purpose: mission.goal.clone(),
-            tools: self.lease_tools(),
+            tools,
             expires_at: now.plus(LEASE_TIME),
             epoch: 0,
             revoked: false,
@@ -157,17 +187,22 @@ impl Control {
             principal,
             on_behalf_of: OWNER.into(),
             lease,
-            branch: branch.into(),
-            driver: engine::native::NAME.into(),
+            branch,
+            driver,
             engine: env!("CARGO_PKG_VERSION").into(),
             system: mission.system,
             tools: mission.tools,
             caps: mission.caps,
+            forked: forked.map(Box::new),
         });
         let payload = serde_json::to_vec(mission).map_err(internal)?;
-        let event = Event { at: now, source: Source::Owner, fact: started, payload: Payload(payload) };
-        let events = event::seal(run, Head::EMPTY, vec![event], || self.random());
-        let expect = Expect { fence: 0, head: Head::EMPTY, lease: None };
+        let event = |fact, payload| Event { at: now, source: Source::Owner, fact, payload: Payload(payload) };
+        let mut events = vec![event(started, payload)];
+        if !words.trim().is_empty() {
+            events.push(event(Fact::Said { by: OWNER.into(), now: true }, words.into_bytes()));
+        }
+        let events = event::seal(run, Head::EMPTY, events, || self.random());
+        let expect = Expect { fence: 0, head: Head::EMPTY, lease: None, day: None };
         let (records, journal) = (std::sync::Arc::clone(&self.records), self.journal());
         let approve_merge = mission.approve_merge;
         self.blocking(move || {
@@ -185,12 +220,19 @@ impl Control {
     }
 
     /// All that a run needs and that can be made before it exists.
-    async fn prepare(&self, project: &str, from: From, run: RunId, branch: &str) -> Result<Prepared, Error> {
+    async fn prepare(
+        &self,
+        project: &str,
+        toolbox: Vec<u8>,
+        from: From,
+        run: RunId,
+        branch: &str,
+        setup: Option<api::Setup>,
+    ) -> Result<Prepared, Error> {
         let (records, artifacts) =
             (std::sync::Arc::clone(&self.records), std::sync::Arc::clone(&self.artifacts));
         let (layout, path, branch) = (self.layout.clone(), PathBuf::from(project), branch.to_owned());
         let fresh = ProjectId::new(self.clock().now().0, self.random());
-        let toolbox = self.toolbox.to_bytes().map_err(internal)?;
         let dir = layout.workspace(run);
         let now = self.clock().now();
         let prepare = move || {
@@ -203,8 +245,14 @@ impl Control {
                 std::fs::create_dir_all(parent).map_err(|error| unavailable("store.failed", &error))?;
             }
             let workspace = tree.workspace_create(&branch, &dir)?;
+            let submodules = workspace.fill_submodules(&owner)?;
+            begin.warnings.extend(start::submodules(&submodules));
             let included = workspace.include(&owner)?;
             begin.warnings.extend(start::not_included(&included));
+            let environment = match setup.filter(|setup| !setup.command.trim().is_empty()) {
+                Some(setup) => Some(environments::prepare(&layout, project, &workspace, &setup)?),
+                None => None,
+            };
             let instructions = instructions(workspace.dir());
             let system = engine::prompt::system(instructions.as_deref());
             Ok(Prepared {
@@ -213,6 +261,7 @@ impl Control {
                 base: begin.base.hex().to_owned(),
                 uncommitted: begin.uncommitted,
                 withheld: start::withheld(&included),
+                environment,
                 warnings: begin.warnings,
                 workspace: dir,
                 owner,
@@ -223,7 +272,7 @@ impl Control {
         self.blocking(move || prepare().inspect_err(|_| take_away(&workspace))).await
     }
 
-    fn jail_warning(&self, allow_unjailed: bool) -> Result<Vec<String>, Error> {
+    pub(crate) fn jail_warning(&self, allow_unjailed: bool) -> Result<Vec<String>, Error> {
         let (JailStatus::Unsupported(why) | JailStatus::Degraded(why)) = &self.jail else {
             return Ok(Vec::new());
         };
@@ -238,21 +287,52 @@ impl Control {
         .hint("`regie doctor` says how to mend it; --allow-unjailed runs without a jail, with a warning"))
     }
 
-    fn lease_tools(&self) -> Vec<String> {
-        let own = [engine::host::MERGE, engine::host::DELIVER];
-        let tools = self.toolbox.iter().map(|tool| tool.spec.name.clone());
-        tools.chain(own.into_iter().map(str::to_owned)).collect()
+    /// The tools of a run, byte for byte the artifact: where its owner gave no criterion, the agent has one
+    /// more, to define what done means.
+    fn toolbox_for(&self, done: &[String]) -> Result<Vec<u8>, Error> {
+        let toolbox = match done {
+            [] => self.toolbox.clone().with_definition().map_err(internal)?,
+            _ => self.toolbox.clone(),
+        };
+        toolbox.to_bytes().map_err(internal)
     }
 
-    fn lease_id(&self, now: Timestamp) -> LeaseId {
+    /// The tools of a lease: those of the toolbox, and what the host does for a mission.
+    pub(crate) fn lease_tools(&self, toolbox: &engine::Toolbox, mission: &Mission) -> Vec<String> {
+        let setup = mission.environment.as_ref().filter(|environment| !environment.kept);
+        let own = [engine::host::MERGE, engine::host::DELIVER].into_iter();
+        let own = own.chain(setup.map(|_| engine::host::SETUP));
+        let tools = toolbox.iter().map(|tool| tool.spec.name.clone());
+        tools.chain(own.map(str::to_owned)).collect()
+    }
+
+    pub(crate) fn lease_id(&self, now: Timestamp) -> LeaseId {
         LeaseId::new(now.0, self.random())
     }
 
-    fn random<const N: usize>(&self) -> [u8; N] {
+    pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
         let mut random = [0; N];
         self.rng().fill(&mut random);
         random
     }
+}
+
+/// The goal of a request that makes sense.
+pub(crate) fn checked(request: &StartMission) -> Result<String, Error> {
+    let goal = request.goal.trim().to_owned();
+    if goal.is_empty() {
+        return Err(Error::new(Kind::Invalid, "mission.no_goal", "the goal is empty")
+            .hint("say what should be done: regie run \"Make the failing test pass\""));
+    }
+    if request.done.iter().any(|command| command.trim().is_empty()) {
+        return Err(Error::new(Kind::Invalid, "mission.blank_criterion", "a criterion is blank")
+            .hint("give a command that exits with 0 when the work is done: --done \"make test\""));
+    }
+    Ok(goal)
+}
+
+pub(crate) fn criteria(done: &[String]) -> Vec<Criterion> {
+    done.iter().map(|command| Criterion::Command { command: command.clone() }).collect()
 }
 
 /// The project of a repository; put on record when it is new.
@@ -293,8 +373,29 @@ fn instructions(workspace: &Path) -> Option<String> {
     })
 }
 
-fn caps(wanted: &CapsWanted) -> Result<Caps, Error> {
-    let default = Caps::default();
+/// Names become names of files.
+pub(crate) fn services(wanted: &[domain::Service]) -> Result<(), Error> {
+    let refused = |what: String| {
+        Err(Error::new(Kind::Invalid, "mission.service", what)
+            .hint("mend [services] in regie.toml: a name of letters, digits, _ and -, once, and a command"))
+    };
+    for (at, service) in wanted.iter().enumerate() {
+        if !domain::Service::is_name(&service.name) {
+            return refused(format!("{:?} cannot be the name of a service", service.name));
+        }
+        if wanted.iter().take(at).any(|other| other.name == service.name) {
+            return refused(format!("the service `{}` is there twice", service.name));
+        }
+        let blank = |text: &str| text.trim().is_empty() || text.contains('\0');
+        if blank(&service.command) || service.ready.as_deref().is_some_and(blank) {
+            return refused(format!("the service `{}` has a blank command", service.name));
+        }
+    }
+    Ok(())
+}
+
+/// The caps that are asked for; what is not takes that of `default`.
+pub(crate) fn caps(wanted: &CapsWanted, default: Caps) -> Result<Caps, Error> {
     let caps = Caps {
         nanodollars: wanted.nanodollars.unwrap_or(default.nanodollars),
         tokens: wanted.tokens.unwrap_or(default.tokens),
@@ -311,21 +412,18 @@ fn caps(wanted: &CapsWanted) -> Result<Caps, Error> {
 
 /// Takes away what was prepared for a run that did not begin. Its branch, which holds nothing of its
 /// own, is left to the branches' time to live.
-fn take_away(workspace: &Path) {
+pub(crate) fn take_away(workspace: &Path) {
     let dir = workspace.parent().unwrap_or(workspace);
-    match std::fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let dir = dir.display();
-            tracing::warn!(%dir, %error, "a workspace of a run that did not begin is left behind");
-        }
-        _ => {}
+    if let Err(error) = store::remove_all(dir) {
+        let dir = dir.display();
+        tracing::warn!(%dir, %error, "a workspace of a run that did not begin is left behind");
     }
 }
 
-fn internal(error: impl std::error::Error) -> Error {
+pub(crate) fn internal(error: impl std::error::Error) -> Error {
     Error::new(Kind::Internal, "internal", view::with_causes(&error))
 }
 
-fn unavailable(code: &'static str, error: &dyn std::error::Error) -> Error {
+pub(crate) fn unavailable(code: &'static str, error: &dyn std::error::Error) -> Error {
     Error::new(Kind::Unavailable, code, view::with_causes(error)).hint("see `regie doctor`")
 }

@@ -116,11 +116,18 @@ impl Control {
                 .base
                 .parse()
                 .map_err(|_| Error::new(Kind::Internal, "run.damaged", "the run's base is no commit"))?;
+            // What others merged meanwhile is none of its changes.
+            let base = tree.base(&charter.started.branch)?.unwrap_or(base);
             let workspace = tree.workspace_open(&charter.started.branch, &layout.workspace(run));
+            // Of a workspace that was taken away its files are kept.
+            let left = if workspace.is_err() { tree.left(&run.to_string())? } else { None };
             // A run that ended before its first checkpoint has all of its work in the workspace.
             let (head, diff) = match (workspace, tree.branch_head(&charter.started.branch)) {
                 (Ok(workspace), head) if !ended || head.as_ref().is_ok_and(|head| *head == base) => {
                     (None, workspace.diff(&base)?)
+                }
+                (Err(_), head) if head.as_ref().is_ok_and(|head| *head == base) && left.is_some() => {
+                    (None, tree.diff(&base, left.as_ref().unwrap_or(&tree.tree_of(&base)?))?)
                 }
                 (_, head) => {
                     let head = head?;
@@ -129,7 +136,7 @@ impl Control {
             };
             Ok(api::Diff {
                 run: run.to_string(),
-                base: charter.mission.base,
+                base: base.hex().to_owned(),
                 head,
                 files: diff.files.iter().map(view::file).collect(),
                 patch: String::from_utf8_lossy(&diff.patch).into_owned(),
@@ -138,12 +145,20 @@ impl Control {
         .await
     }
 
-    /// Stops a run at its next boundary.
+    /// Lets a run rest at its next boundary: what runs comes to its end.
+    ///
+    /// # Errors
+    /// When there is no such run, or it does not move.
+    pub async fn run_pause(&self, name: &str) -> Result<(), Error> {
+        self.run_order(name, Order::Stop { by: OWNER.into() }).await
+    }
+
+    /// Lets a run rest now: what runs is interrupted.
     ///
     /// # Errors
     /// When there is no such run, or it does not move.
     pub async fn run_stop(&self, name: &str) -> Result<(), Error> {
-        self.run_order(name, Order::Stop { by: OWNER.into() }).await
+        self.run_order(name, Order::StopNow { by: OWNER.into() }).await
     }
 
     /// Cancels a run.
@@ -261,7 +276,7 @@ fn run_view(journal: &dyn Journal, row: &RunRow) -> Result<api::Run, Error> {
         goal: mission.goal,
         repository: mission.repository,
         line: mission.line,
-        branch: started.branch,
+        branch: started.branch.clone(),
         model: mission.model,
         status: if waiting { "waiting" } else { row.status }.into(),
         end: row.end.map(view::name),
@@ -274,6 +289,7 @@ fn run_view(journal: &dyn Journal, row: &RunRow) -> Result<api::Run, Error> {
         gates: open_gates(journal, row)?,
         head: row.head.hash.to_string(),
         events: row.head.seq,
+        forked: started.forked.as_deref().map(view::origin),
     })
 }
 

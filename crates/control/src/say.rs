@@ -22,12 +22,18 @@ impl Control {
             return Err(Error::new(Kind::Invalid, "say.empty", "there is nothing to say")
                 .hint("give the words, as `regie say last \"use the other parser\"`"));
         }
-        if text.len() > MAX_BYTES {
-            let detail = format!("the words have {} bytes, and at most {MAX_BYTES} are read", text.len());
-            return Err(Error::new(Kind::Invalid, "say.too_long", detail)
-                .hint("put them into a file of the project and name it"));
-        }
+        fits(&text)?;
         let run = self.resolve(name).await?;
         Ok(self.host.order(run, Order::Say { by: OWNER.into(), text, now }).await?)
     }
+}
+
+/// Refuses words that are too long for the conversation.
+pub(crate) fn fits(text: &str) -> Result<(), Error> {
+    if text.len() <= MAX_BYTES {
+        return Ok(());
+    }
+    let detail = format!("the words have {} bytes, and at most {MAX_BYTES} are read", text.len());
+    Err(Error::new(Kind::Invalid, "say.too_long", detail)
+        .hint("put them into a file of the project and name it"))
 }

@@ -1,7 +1,7 @@
 //! What a run starts from: the owner's HEAD, or the working tree as it is; and what comes beside it.
 
 use domain::Timestamp;
-use store::{Commit, Included, Owner, Signature, Tree};
+use store::{Commit, Included, Owner, Signature, Submodules, Tree};
 
 use crate::error::Error;
 
@@ -31,6 +31,27 @@ pub(crate) struct Begin {
 
 /// Imports what the run starts from.
 pub(crate) fn begin(tree: &Tree, owner: &Owner, from: From, now: Timestamp) -> Result<Begin, Error> {
+    let known = tree.line_head(&owner.branch)?;
+    let mut begun = imported(tree, owner, from, now)?;
+    if let Some(known) = known
+        && !tree.is_ancestor(&known, &begun.base)?
+    {
+        begun.warnings.insert(
+            0,
+            format!(
+                "another repository is at {} than the one that Regie knew there: its line of {} begins anew, and \
+                 what was merged before is kept as {} in {}",
+                owner.root.display(),
+                owner.branch,
+                store::former_ref(&owner.branch, &known),
+                tree.git_dir().display()
+            ),
+        );
+    }
+    Ok(begun)
+}
+
+fn imported(tree: &Tree, owner: &Owner, from: From, now: Timestamp) -> Result<Begin, Error> {
     if from == From::Head {
         let base = tree.import(owner)?;
         return Ok(Begin { base, uncommitted: Vec::new(), warnings: left_out(owner).into_iter().collect() });
@@ -86,6 +107,24 @@ pub(crate) fn not_included(included: &Included) -> Option<String> {
         store::INCLUDE_FILE,
         first.display()
     ))
+}
+
+/// What the owner should know of the submodules.
+pub(crate) fn submodules(found: &Submodules) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !found.filled.is_empty() {
+        let paths: Vec<_> = found.filled.iter().map(|path| path.display().to_string()).collect();
+        warnings.push(format!(
+            "submodules are there as they are recorded; changes in them are not part of a proposal: {}",
+            some(&paths)
+        ));
+    }
+    if !found.left.is_empty() {
+        let reasons: Vec<_> =
+            found.left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
+        warnings.push(format!("submodules are empty in the workspace: {}", some(&reasons)));
+    }
+    warnings
 }
 
 /// The copied files that hold values of the owner's environment.

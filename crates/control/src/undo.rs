@@ -59,6 +59,7 @@ struct Act<'a> {
     charter: &'a Charter,
     run: RunId,
     at: u64,
+    manners: store::Manners,
 }
 
 impl Control {
@@ -74,8 +75,8 @@ impl Control {
         };
         let (journal, records, layout) =
             (self.journal(), std::sync::Arc::clone(&self.records), self.layout.clone());
-        let at = self.clock().now().0;
-        self.blocking(move || undo(&*journal, &*records, &layout, run, at)).await
+        let (at, manners) = (self.clock().now().0, (self.manners)());
+        self.blocking(move || undo(&*journal, &*records, &layout, run, at, manners)).await
     }
 
     /// The run of a mission that merged last, else any of its runs.
@@ -107,6 +108,7 @@ fn undo(
     layout: &Layout,
     run: RunId,
     at: u64,
+    manners: store::Manners,
 ) -> Result<api::Undone, Error> {
     if journal.run(run)?.status != "ended" {
         return Err(Error::new(Kind::Conflict, "undo.run_open", format!("run {run} has not ended"))
@@ -118,12 +120,12 @@ fn undo(
             .hint("`regie show` says how it ended")
     })?;
     let tree = Tree::open_or_create(&layout.tree(charter.mission.project))?;
-    let act = Act { records, tree, charter: &charter, run, at };
+    let act = Act { records, tree, charter: &charter, run, at, manners };
     act.carry_out(&merge)
 }
 
 /// The merge commit that a run has made.
-fn merged(journal: &dyn Journal, run: RunId) -> Result<Option<String>, Error> {
+pub(crate) fn merged(journal: &dyn Journal, run: RunId) -> Result<Option<String>, Error> {
     let (mut seq, mut merges, mut found) = (0, Vec::new(), None);
     loop {
         let page = journal.history(run, seq, PAGE)?;
@@ -266,8 +268,10 @@ impl Act<'_> {
     fn deliver(&self, commit: &Commit) -> Result<Delivered, Error> {
         let mission = &self.charter.mission;
         let repository = std::path::Path::new(&mission.repository);
-        Ok(match self.tree.deliver(repository, &mission.line, commit)? {
-            store::Delivery::FastForwarded { to, .. } => Delivered::FastForwarded { commit: to.to_string() },
+        Ok(match self.tree.deliver(repository, &mission.line, commit, self.manners)? {
+            store::Delivery::FastForwarded { to, note, .. } => {
+                Delivered::FastForwarded { commit: to.to_string(), note }
+            }
             store::Delivery::AlreadyThere => Delivered::AlreadyThere,
             store::Delivery::Left { reason, command } => Delivered::Left { reason, command },
         })

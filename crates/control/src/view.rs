@@ -40,6 +40,11 @@ pub(crate) fn content(payload: &Payload) -> serde_json::Value {
         .unwrap_or_else(|_| serde_json::Value::String(String::from_utf8_lossy(&payload.0).into_owned()))
 }
 
+/// What a run goes on from.
+pub(crate) fn origin(forked: &domain::fact::Forked) -> api::Origin {
+    api::Origin { run: forked.parent.to_string(), step: forked.step.0, purpose: name(forked.purpose) }
+}
+
 pub(crate) const fn file_status(status: &store::Status) -> &'static str {
     match status {
         store::Status::Added => "added",

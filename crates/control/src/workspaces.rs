@@ -19,17 +19,23 @@ pub struct StoreWorkspaces {
     lanes: Mutex<HashMap<RunId, mpsc::UnboundedSender<Job>>>,
 }
 
+/// How many workspaces are kept open.
+const MOST_OPEN: usize = 16;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 struct Trees {
     layout: Layout,
     journal: Arc<dyn Journal>,
+    /// The workspaces used last, the latest at the end: each remembers what its last snapshot saw.
+    open: Mutex<Vec<(RunId, store::Workspace)>>,
 }
 
 impl StoreWorkspaces {
     /// The workspaces of an installation.
     pub fn new(layout: Layout, journal: Arc<dyn Journal>) -> Self {
-        Self { trees: Arc::new(Trees { layout, journal }), lanes: Mutex::default() }
+        let trees = Trees { layout, journal, open: Mutex::default() };
+        Self { trees: Arc::new(trees), lanes: Mutex::default() }
     }
 
     /// Queues a job of a run: a roll-back that an earlier machine asked for must not come after what
@@ -53,6 +59,19 @@ impl StoreWorkspaces {
 
 impl Trees {
     fn open(&self, run: RunId) -> Result<store::Workspace, String> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let workspace = match open.iter().position(|(of, _)| *of == run) {
+            Some(at) => open.remove(at).1,
+            None => self.read(run)?,
+        };
+        if open.len() >= MOST_OPEN {
+            open.remove(0);
+        }
+        open.push((run, workspace.clone()));
+        Ok(workspace)
+    }
+
+    fn read(&self, run: RunId) -> Result<store::Workspace, String> {
         let charter = Charter::read(&*self.journal, run).map_err(|error| view::with_causes(&error))?;
         let tree = store::Tree::open_or_create(&self.layout.tree(charter.mission.project));
         tree.and_then(|tree| tree.workspace_open(&charter.started.branch, &self.layout.workspace(run)))
@@ -65,8 +84,15 @@ impl Trees {
     }
 
     fn restore_now(&self, run: RunId, snapshot: &str) -> Result<(), String> {
+        let words = |error: store::Error| view::with_causes(&error);
         let tree: TreeId = snapshot.parse().map_err(|_| format!("`{snapshot}` is no snapshot"))?;
-        self.open(run)?.restore(&tree).map_err(|error| view::with_causes(&error))
+        let workspace = self.open(run)?;
+        // A setup begins with what the commit has: no snapshot holds what one has left half made.
+        let charter = Charter::read(&*self.journal, run).map_err(|error| view::with_causes(&error))?;
+        if charter.mission.environment.is_some() && !workspace.is_set_up() {
+            workspace.clean().map_err(words)?;
+        }
+        workspace.restore(&tree).map_err(words)
     }
 }
 

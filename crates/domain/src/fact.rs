@@ -11,7 +11,7 @@ use crate::budget::{Amount, Caps, Exhausted};
 use crate::digest::Digest;
 use crate::effect::{Effect, Risk};
 use crate::gate::{Answer, Question};
-use crate::id::{GateId, LeaseId, MissionId, ProjectId};
+use crate::id::{GateId, LeaseId, MissionId, ProjectId, RunId};
 use crate::lease::Decision;
 use crate::step::{Outcome, StepKind, StepNo};
 use crate::time::{Millis, Timestamp};
@@ -218,6 +218,13 @@ pub enum Fact {
         #[n(1)]
         now: bool,
     },
+    /// The owner interrupted the steps that run; nothing was said.
+    #[n(20)]
+    Interrupted {
+        /// Who interrupted them.
+        #[n(0)]
+        by: String,
+    },
 }
 
 /// The particulars of [`Fact::RunStarted`].
@@ -257,6 +264,48 @@ pub struct RunStarted {
     /// The bounds.
     #[n(10)]
     pub caps: Caps,
+    /// Where it comes from, when it goes on from another run.
+    #[n(11)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked: Option<Box<Forked>>,
+}
+
+/// Where a run comes from that goes on from another one: it stands where that one stood after an event.
+/// Its events up to there are referred to, never copied.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[cbor(map)]
+pub struct Forked {
+    /// The run that it goes on from.
+    #[n(0)]
+    pub parent: RunId,
+    /// The step of that run whose result is the last that counts; 0 before the first.
+    #[n(1)]
+    pub step: StepNo,
+    /// The number of the last event that counts.
+    #[n(2)]
+    pub seq: u64,
+    /// The hash of that event.
+    #[n(3)]
+    pub head: Digest,
+    /// The files as they were, a snapshot; `None` when the run starts from its base commit.
+    #[n(4)]
+    pub snapshot: Option<String>,
+    /// What it is for.
+    #[n(5)]
+    pub purpose: Purpose,
+}
+
+/// What a run goes on from another one for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cbor(index_only)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The same mission, on another way.
+    #[n(0)]
+    Fork,
+    /// A new mission that knows what the one before has done.
+    #[n(1)]
+    FollowUp,
 }
 
 /// The particulars of [`Fact::StepPlanned`].
@@ -397,6 +446,7 @@ impl Fact {
             Self::Ended { .. } => "ended",
             Self::StepReturned { .. } => "step_returned",
             Self::Said { .. } => "said",
+            Self::Interrupted { .. } => "interrupted",
         }
     }
 

@@ -38,7 +38,7 @@ pub use event::{Event, Header, Payload, Recorded};
 pub use fact::Fact;
 pub use id::{GateId, LeaseId, MissionId, ProjectId, RunId};
 pub use lease::{Decision, Lease, Verdict};
-pub use mission::{Criterion, Mission};
+pub use mission::{Criterion, Environment, Mission, Service};
 pub use run::{End, RunState};
 pub use step::{Outcome, StepKind, StepNo};
 pub use time::{Millis, Timestamp};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Caps;
 use crate::digest::Digest;
 use crate::id::{MissionId, ProjectId};
+use crate::time::Millis;
 
 /// One criterion of the definition of done. Criteria are frozen at the start: only whether they pass
 /// changes afterwards.
@@ -16,6 +17,47 @@ pub enum Criterion {
         /// The shell line.
         command: String,
     },
+}
+
+/// What a project's setup makes of a fresh checkout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The hash of all that it depends on.
+    pub hash: Digest,
+    /// The command that sets it up.
+    pub setup: String,
+    /// Where the command comes from, as `regie.toml:3`.
+    pub from: String,
+    /// Variables of the owner's environment that the setup is given, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sees: Vec<String>,
+    /// Whether it was kept from an earlier run and is in the workspace already.
+    pub kept: bool,
+}
+
+/// Something that runs beside the commands of a run, such as a test database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// Its name, which is that of its log too.
+    pub name: String,
+    /// The shell line that runs it in the foreground.
+    pub command: String,
+    /// A shell line that exits with 0 once it can be used; without one it can be at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
+    /// How long that is waited for, in milliseconds.
+    pub ready_timeout: Millis,
+}
+
+impl Service {
+    /// How long a service is waited for when nothing is said, in milliseconds.
+    pub const READY_TIMEOUT: Millis = 60_000;
+
+    /// Whether a text can be a service's name: up to 32 letters, digits, `_` and `-`, and so a file's too.
+    pub fn is_name(text: &str) -> bool {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        (1..=32).contains(&text.len()) && text.chars().all(fits)
+    }
 }
 
 /// What a run was started for: the payload of its first event.
@@ -55,4 +97,10 @@ pub struct Mission {
     /// Files of the owner's environment in the workspace that commands may read and file tools refuse.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<String>,
+    /// The environment that the project's setup makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+    /// What runs beside the commands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<Service>,
 }

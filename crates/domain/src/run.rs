@@ -24,6 +24,9 @@ use crate::time::{Millis, Timestamp};
 
 pub use decide::{Command, Refusal};
 
+/// More than anything takes besides steps, in milliseconds.
+const BETWEEN_STEPS: Millis = 5 * 60 * 1000;
+
 /// Whether a run moves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
@@ -140,6 +143,8 @@ pub struct RunState {
     waited: Millis,
     /// Since when it has been waiting for a human.
     waiting_since: Option<Timestamp>,
+    /// When its last event was decided.
+    seen_at: Timestamp,
 }
 
 impl RunState {
@@ -160,13 +165,29 @@ impl RunState {
             budget: Budget::new(Caps::default()),
             waited: 0,
             waiting_since: None,
+            seen_at: Timestamp::default(),
         }
     }
 
-    /// The time that counts against [`Caps::millis`]: since the start, waiting for humans left out.
+    /// The time that counts against [`Caps::millis`]: since the start, without what was spent waiting for
+    /// humans, and without the hours in which the machine slept or no daemon ran.
     pub fn active_time(&self, now: Timestamp) -> Millis {
-        let waiting = self.waiting_since.map_or(0, |since| now.since(since));
+        let waiting = self.waiting_since.map_or_else(|| self.idle(now), |since| now.since(since));
         now.since(self.started_at).saturating_sub(self.waited.saturating_add(waiting))
+    }
+
+    /// The part of the time since the last event in which nobody can have worked: no step that is open may
+    /// take that long. It follows from what is on record, so that it is the same after a restart.
+    fn idle(&self, now: Timestamp) -> Millis {
+        if self.started.is_none() || self.waiting_since.is_some() {
+            return 0;
+        }
+        let longest = self.open.values().map(|open| match open.phase {
+            Phase::Sleeping { due } => due.since(self.seen_at),
+            _ => open.planned.timeout,
+        });
+        let longest = longest.max().unwrap_or(0).saturating_add(BETWEEN_STEPS);
+        now.since(self.seen_at).saturating_sub(longest)
     }
 
     /// Whether the run is over.
@@ -177,6 +198,8 @@ impl RunState {
     /// Applies one fact.
     pub fn evolve(&mut self, at: Timestamp, fact: &Fact) {
         self.seq = self.seq.saturating_add(1);
+        self.waited = self.waited.saturating_add(self.idle(at));
+        self.seen_at = at;
         match fact {
             Fact::RunStarted(started) => {
                 self.started_at = at;
@@ -241,6 +264,7 @@ impl RunState {
                     self.interrupt();
                 }
             }
+            Fact::Interrupted { .. } => self.interrupt_running(),
         }
         self.account_waiting(at);
     }
@@ -277,6 +301,14 @@ impl RunState {
         for open in self.open.values_mut() {
             let begun = matches!(open.phase, Phase::Planned | Phase::Intended { .. });
             open.interrupted |= begun && open.is_executed() && open.planned.effect != Effect::IdempotentWrite;
+        }
+    }
+
+    /// The same for what runs alone: what has not begun keeps its place.
+    fn interrupt_running(&mut self) {
+        for open in self.open.values_mut() {
+            let runs = matches!(open.phase, Phase::Intended { .. });
+            open.interrupted |= runs && open.is_executed() && open.planned.effect != Effect::IdempotentWrite;
         }
     }
 

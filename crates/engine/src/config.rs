@@ -11,7 +11,7 @@ use models::{Effort, RawJson, Request, ToolSpec};
 use serde::{Deserialize, Serialize};
 
 /// Tool names that the driver keeps for its own steps.
-const RESERVED: [&str; 4] = ["merge", "deliver", "checkpoint", "verdict"];
+const RESERVED: [&str; 5] = ["merge", "deliver", "checkpoint", "verdict", "setup"];
 
 /// A tool as a run holds it: what the model is told, and what the kernel is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +102,8 @@ pub struct Config {
     pub model_timeout: Millis,
     /// When a tool call or a criterion's command is ended.
     pub tool_timeout: Millis,
+    /// When a setup is ended.
+    pub setup_timeout: Millis,
     /// When a step of the host (checkpoint, merge, deliver) is ended.
     pub host_timeout: Millis,
 }
@@ -120,6 +122,7 @@ impl Config {
             effort: None,
             model_timeout: 30 * 60 * 1000,
             tool_timeout: 10 * 60 * 1000,
+            setup_timeout: 30 * 60 * 1000,
             host_timeout: 2 * 60 * 1000,
         }
     }
@@ -174,6 +177,16 @@ impl Toolbox {
             Ok(Tool { spec, effect: tool.effect, risk: tool.risk })
         });
         tools.collect::<Result<Vec<_>, Error>>().and_then(Self::new)
+    }
+
+    /// The same tools and, last, the one by which an agent defines when its mission is done: for a run
+    /// whose owner gave no criterion.
+    ///
+    /// # Errors
+    /// When its schema is not JSON, which a test rules out.
+    pub fn with_definition(mut self) -> Result<Self, Error> {
+        self.0.push(crate::native::done::tool()?);
+        Ok(self)
     }
 
     /// The bytes of the artifact; the same tools give the same bytes.

@@ -13,6 +13,29 @@ pub const MERGE: &str = "merge";
 /// The tool name of a deliver step.
 pub const DELIVER: &str = "deliver";
 
+/// The tool name of the step that sets the project up.
+pub const SETUP: &str = runner::spec::SETUP;
+
+/// Asks to set the project up: in the form of a tool call, as it runs in the jail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupRequest {
+    /// [`SETUP`].
+    pub tool: String,
+    /// What is to run.
+    pub input: SetupInput,
+}
+
+/// The command of a setup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupInput {
+    /// The shell line.
+    pub command: String,
+    /// Where it comes from, as `regie.toml:3`.
+    pub from: String,
+    /// Variables of the owner's environment that it is given, by name.
+    pub sees: Vec<String>,
+}
+
 /// A commit's message.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Message {
@@ -39,6 +62,13 @@ pub struct CheckpointRequest {
     /// the workspace that are no part of the proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<String>,
+    /// Whether what others have merged into the line comes into the branch first, so that what is judged
+    /// is what the merge will give.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow: bool,
+    /// Paths that the agent was asked to resolve: marks that are left in them are a conflict still.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unresolved: Vec<String>,
 }
 
 /// The workspace as it was committed.
@@ -47,7 +77,8 @@ pub struct Checkpoint {
     /// The head of the run's branch; `None` while its tree equals the base's. The same tree has the
     /// same commit: a checkpoint without new changes names the last one again.
     pub commit: Option<String>,
-    /// The commit that the run started from.
+    /// The commit that the changes are counted against: the one of the request, or the line that the
+    /// branch has followed.
     pub base: String,
     /// The head of Regie's own line at that moment, which a merge then expects.
     #[serde(default)]
@@ -64,6 +95,12 @@ pub struct Checkpoint {
     /// Its beginning.
     #[serde(default)]
     pub patch_preview: String,
+    /// Whether what others have merged came into the workspace with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub followed: bool,
+    /// Paths that hold both versions between marks, because others changed the same places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<String>,
 }
 
 /// One changed file.
@@ -110,6 +147,10 @@ pub struct MergeRequest {
     pub checked: String,
     /// The commands that passed.
     pub checks: Vec<String>,
+    /// The same commands where the agent proposed them, and what they are worth; empty where they are the
+    /// owner's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proposed: Vec<Proposed>,
     /// Changed files.
     pub files: Vec<FileChange>,
     /// The owner's own uncommitted changes that the run started from, by their paths: the merge brings
@@ -126,6 +167,43 @@ pub struct MergeRequest {
     pub summary: String,
     /// The merge commit's message.
     pub message: Message,
+}
+
+/// A criterion that the agent proposed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposed {
+    /// The shell line.
+    pub command: String,
+    /// What it proves, in the agent's words.
+    pub why: String,
+    /// How it stood before the work.
+    pub before: Before,
+}
+
+/// How a criterion stood when it was frozen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Before {
+    /// It failed, so that passing says something.
+    Failed,
+    /// It passed already, on the files of the start: it says little about the goal.
+    Passed,
+    /// It passed already, but the work had begun.
+    PassedAtWork,
+    /// The owner interrupted the trial.
+    Untried,
+}
+
+impl Before {
+    /// In words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Failed => "failed before",
+            Self::Passed => "passed already before the work",
+            Self::PassedAtWork => "passed already when it was proposed, with the work begun",
+            Self::Untried => "was not tried before",
+        }
+    }
 }
 
 /// A merge that was done.
@@ -166,6 +244,9 @@ pub enum Delivered {
     FastForwarded {
         /// Its new head.
         commit: String,
+        /// What the owner should know of the hook that follows a merge.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
     },
     /// It had the commit already.
     AlreadyThere,

@@ -6,9 +6,13 @@
 
 mod answer;
 mod conversation;
+pub(crate) mod done;
 mod finish;
+mod fork;
 mod relief;
 mod said;
+mod setup;
+mod stall;
 mod turn;
 mod view;
 
@@ -24,17 +28,22 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::host::{self, CheckpointRequest, VerdictRequest};
+pub use done::TOOL as DEFINE_DONE;
+pub use stall::CODE as STALLED;
 use view::{Stage, View};
 
 /// The name and version that runs of this driver carry in [`domain::fact::RunStarted::driver`].
-pub const NAME: &str = "native/2";
+pub const NAME: &str = "native/3";
 
-/// The version before: its runs go on, and their old tool results are never cleared.
+/// The version before: its runs go on, are not watched for repetitions, and define nothing themselves.
+pub(crate) const UNWATCHED: &str = "native/2";
+
+/// The first version: like the second, and old tool results are never cleared.
 pub(crate) const UNCLEARED: &str = "native/1";
 
 /// Whether this driver drives runs that were started with the driver `name`.
 pub fn drives(name: &str) -> bool {
-    name == NAME || name == UNCLEARED
+    name == NAME || name == UNWATCHED || name == UNCLEARED
 }
 
 /// The native driver of one run.
@@ -98,22 +107,45 @@ impl Native {
         Next::Run(specs.collect())
     }
 
+    /// Effect `workspace_write`: what a setup changes outside of the workspace is the project's own cache,
+    /// and downloading a package once more is harmless. So a setup that a crash cut short is cleaned away
+    /// and run again, without a second question.
+    fn set_up(&self) -> Next {
+        let Some(request) = self.view.setup_request() else {
+            return ended(End::Failed, "there is no setup to run; please report it".into());
+        };
+        Next::Run(vec![StepSpec {
+            kind: StepKind::ToolCall,
+            effect: Effect::WorkspaceWrite,
+            risk: Risk::External,
+            tool: host::SETUP.into(),
+            request: Request::Whole(json(&request)),
+            reserve: Amount::CALL,
+            timeout: self.view.config.setup_timeout,
+            due: None,
+        }])
+    }
+
     fn checkpoint(&self) -> Next {
         let Some(mission) = &self.view.mission else { return Next::Wait };
         let keep = match self.view.stage {
             Stage::Following => self.view.commit(),
             _ => None,
         };
+        // The last commit of a run that ends is the agent's work and nothing else.
+        let follow = !matches!(self.view.stage, Stage::Saving { .. });
         self.host_step(
             StepKind::Checkpoint,
             host::CHECKPOINT,
             Risk::Workspace,
             &CheckpointRequest {
                 branch: self.view.branch().to_owned(),
-                base: mission.base.clone(),
+                base: self.view.base().unwrap_or(&mission.base).to_owned(),
                 line: mission.line.clone(),
                 message: self.view.commit_message("Checkpoint"),
                 keep: keep.map(str::to_owned),
+                follow,
+                unresolved: self.view.unresolved.clone(),
             },
         )
     }
@@ -155,12 +187,17 @@ impl Driver for Native {
         self.view.fold(header, payload);
     }
 
+    fn inherit(&mut self, header: &Header, payload: Option<&Payload>) {
+        self.view.fold(header, payload);
+    }
+
     fn next(&self, state: &RunState) -> Next {
         if state.cancelling {
             return ended(End::Cancelled, "cancelled by the owner".into());
         }
         match &self.view.stage {
             Stage::Fresh => Next::Wait,
+            Stage::SettingUp => self.set_up(),
             Stage::Asking => self.ask(StepKind::ModelCall),
             Stage::Compacting => self.ask(StepKind::Compaction),
             Stage::Acting => self.act(),
@@ -175,7 +212,10 @@ impl Driver for Native {
                 due: Some(*until),
             }]),
             Stage::Checkpointing | Stage::Following | Stage::Saving { .. } => self.checkpoint(),
-            Stage::Judging => self.judge(),
+            Stage::Judging | Stage::Trying => self.judge(),
+            Stage::Stalled { what } => {
+                Next::Rest { code: STALLED.into(), hint: self.view.stalled_hint(what) }
+            }
             Stage::Merging => match self.view.merge_request() {
                 Some(request) => self.host_step(StepKind::ToolCall, host::MERGE, Risk::External, &request),
                 None => ended(End::Failed, "there is no commit to merge; please report it".into()),
@@ -197,7 +237,7 @@ impl Driver for Native {
             true => StepKind::Compaction,
             false => StepKind::ModelCall,
         };
-        let composed = (view.config.compose)(&view.request_at(kind, upto));
+        let composed = (view.config.compose)(&view.request_at(kind, view.offset.saturating_add(upto)));
         composed.map_err(|error| failed(error.to_string()))
     }
 }

@@ -4,6 +4,8 @@
 
 use domain::{Criterion, Mission};
 
+use crate::host::{Before, Proposed};
+
 /// The most bytes of a project's instructions that are placed into the system text.
 const INSTRUCTIONS_CAP: usize = 32 * 1024;
 
@@ -47,20 +49,167 @@ pub fn system(instructions: Option<&str>) -> String {
 }
 
 /// The first message: the goal and the definition of done.
-pub(crate) fn goal(mission: &Mission) -> String {
+///
+/// With `asks` the agent has to define it, as the owner did not.
+pub(crate) fn goal(mission: &Mission, asks: bool) -> String {
     let criteria: Vec<String> = mission
         .done
         .iter()
         .map(|Criterion::Command { command }| format!("- `{command}` exits with 0"))
         .collect();
     let done = match criteria.is_empty() {
+        true if asks => UNGIVEN.to_owned(),
         true => "The owner gave no check. Verify your work yourself and say how.".to_owned(),
         false => format!(
             "Definition of done, run by Regie in the workspace when you finish:\n{}",
             criteria.join("\n")
         ),
     };
-    format!("{}\n\n{done}", mission.goal.trim())
+    let ready = match &mission.environment {
+        Some(environment) if environment.kept => format!("\n\n{}", setup(&environment.setup, None, "")),
+        _ => String::new(),
+    };
+    format!("{}\n\n{done}{ready}{}", mission.goal.trim(), services(mission))
+}
+
+/// What runs beside the commands; empty when nothing does.
+fn services(mission: &Mission) -> String {
+    if mission.services.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = mission
+        .services
+        .iter()
+        .map(|service| {
+            format!("- `{0}`: `{1}`; its log is /outputs/services/{0}.log", service.name, service.command)
+        })
+        .collect();
+    format!(
+        "\n\nServices that Regie runs beside your shell commands and the definition of done, from the first \
+         command on, to be reached on 127.0.0.1:\n{}",
+        lines.join("\n")
+    )
+}
+
+/// What the model is told of the project's setup; `how` it went wrong, if it did.
+pub(crate) fn setup(command: &str, how: Option<&str>, output: &str) -> String {
+    let Some(how) = how else {
+        return format!(
+            "The project was set up by `{command}`: what it made is in the workspace. It is not part of your \
+             work, and is not committed."
+        );
+    };
+    let output = match tail(output.trim(), 3_000) {
+        "" => String::new(),
+        output => format!("\n```\n{output}\n```"),
+    };
+    format!(
+        "The project's setup, `{command}`, {how}.{output}\nWhat it installs may be missing. You have no \
+         network and cannot make up for it: do what can be done without, and say plainly what cannot."
+    )
+}
+
+const UNGIVEN: &str = "\
+The owner gave no check. After a first look at the project and before you change anything, call \
+`define_done` with the commands that will tell whether the goal is reached. Regie runs them when you finish.";
+
+/// The stop hook's words where files were changed and nothing says when that is enough.
+pub(crate) const UNDEFINED: &str = "\
+Not done yet: you have changed files, and nothing tells whether the goal is reached. Call `define_done` with \
+one to eight commands that exit with 0 exactly when it is, such as the project's own tests; then finish again. \
+Without that, your work goes to the owner marked as having no definition of done.";
+
+/// The answer to a definition that was accepted.
+pub(crate) fn frozen(count: usize) -> String {
+    format!(
+        "Accepted and frozen; criteria: {count}. Regie runs each of them once now, and again when you finish."
+    )
+}
+
+/// What the frozen criteria said before the work.
+pub(crate) fn tried(proposed: &[Proposed]) -> String {
+    let mut text = String::from(
+        "Your definition of done is frozen. Regie has run each command once, on the files as they are now:\n",
+    );
+    for Proposed { command, before, .. } in proposed {
+        let how = match before {
+            Before::Failed => "fails, as it should",
+            Before::Passed | Before::PassedAtWork => "passes already, and so proves little by itself",
+            Before::Untried => "not tried: the owner interrupted",
+        };
+        text.push_str(&format!("- `{command}`: {how}\n"));
+    }
+    text.push_str("All of them must exit with 0 when you finish.");
+    let passes = |proposed: &Proposed| matches!(proposed.before, Before::Passed | Before::PassedAtWork);
+    if proposed.iter().all(passes) {
+        text.push_str(
+            " None of them tells whether the goal is reached: check that yourself too, and say how.",
+        );
+    }
+    text
+}
+
+/// Whose criteria they are and what they are worth, in one phrase; `None` for the owner's own.
+pub(crate) fn whose(proposed: &[Proposed]) -> Option<String> {
+    let count = |wanted: fn(&Proposed) -> bool| proposed.iter().filter(|one| wanted(one)).count();
+    let passed = count(|one| matches!(one.before, Before::Passed | Before::PassedAtWork));
+    match proposed {
+        [] => None,
+        [one] => Some(format!("proposed by the agent; {}", one.before.words())),
+        all => Some(format!("proposed by the agent; {passed} of {} passed already before", all.len())),
+    }
+}
+
+/// The definition of done as a commit tells it; empty for the owner's own.
+pub(crate) fn definition(proposed: &[Proposed]) -> String {
+    let lines = proposed.iter().map(|Proposed { command, why, before }| {
+        let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        format!("- `{}` ({}): {}", line(command), before.words(), line(why))
+    });
+    match proposed {
+        [] => String::new(),
+        _ => format!("Definition of done, proposed by the agent:\n{}", lines.collect::<Vec<_>>().join("\n")),
+    }
+}
+
+/// What the model is told when it repeats itself.
+pub(crate) fn stalled(what: &str) -> String {
+    format!(
+        "You are repeating yourself: {what}. Doing it again will not help. Before your next call, say what you \
+         have tried, why it fails, and which of your assumptions that contradicts; then make a new plan and carry \
+         it out. If something outside your reach is missing, answer without calling a tool and say so. If you go \
+         on like this, Regie lets the mission rest and asks the owner."
+    )
+}
+
+/// What the model is told when its owner lets it go on all the same.
+pub(crate) fn goes_on(what: &str) -> String {
+    format!(
+        "Regie had let this mission rest, as you were repeating yourself: {what}. The owner lets you go on. Do \
+         something else than before."
+    )
+}
+
+/// What stands before the owner's words where a run goes on from another one with them.
+pub(crate) const AT_FORK: &str =
+    "The owner took the mission back to this point; the files are as they were then. The owner says:";
+
+/// The first message of a mission that follows another one: what became of that, and the new goal.
+///
+/// With `asks` the agent has to define when it is reached.
+pub(crate) fn follow_up(mission: &Mission, asks: bool, end: &str, keeps_files: bool) -> String {
+    let files = match keeps_files {
+        true => {
+            "The workspace is as you left it: nothing of it was merged, and your next proposal will hold all of \
+             it.".to_owned()
+        }
+        false => format!(
+            "The workspace is a fresh checkout of the owner's branch `{}` as it is now. It may have changed \
+             since: read files again before you rely on them.",
+            mission.line
+        ),
+    };
+    format!("That mission is over: {end}.\n\n{files}\n\nThe owner's new goal:\n\n{}", goal(mission, asks))
 }
 
 pub(crate) const CONTINUE: &str =
@@ -153,8 +302,15 @@ pub(crate) struct Unmet {
 }
 
 /// What the model is told when the definition of done is not met.
-pub(crate) fn unmet(failures: &[Unmet], replan: bool) -> String {
-    let mut text = String::from("Not done yet. Regie ran the definition of done:\n");
+pub(crate) fn unmet(failures: &[Unmet], replan: bool, followed: bool) -> String {
+    let mut text = String::new();
+    if followed {
+        text.push_str(
+            "Others have merged changes while you worked. Regie has merged them into your files: read \
+             again what you go on with.\n\n",
+        );
+    }
+    text.push_str("Not done yet. Regie ran the definition of done:\n");
     for Unmet { command, how, output } in failures {
         let output = tail(output, 6_000);
         let output = if output.trim().is_empty() { "(no output)" } else { output };
@@ -169,6 +325,18 @@ pub(crate) fn unmet(failures: &[Unmet], replan: bool) -> String {
         }
     });
     text
+}
+
+/// What the model is told when others changed the same places.
+pub(crate) fn conflict(line: &str, paths: &[String]) -> String {
+    let paths = paths.join("\n- ");
+    format!(
+        "While you worked, other changes were merged into `{line}`, and some are in the same places as yours. \
+         Regie has merged them into your files; these hold both versions:\n- {paths}\n\nWhere they are text, \
+         yours stands between `<<<<<<<` and `=======`, the other between `=======` and `>>>>>>>`. Read each \
+         file, make it do what both sides meant, remove the marks, verify, and finish again. A file that one \
+         side deleted is there as the other left it: keep it or delete it."
+    )
 }
 
 /// The beginning of a text, at most `cap` bytes, ending between characters.

@@ -3,6 +3,7 @@
 //! Pure: `regie show`, `regie log` and the live view fold the same events into the same lines. What
 //! agents and tools wrote is cleaned, so that it can neither steer a terminal nor hide in it.
 
+mod notes;
 mod words;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,9 @@ use crate::failure::ModelFailure;
 use crate::host::{self, Checkpoint, Delivered, HostFailure, MergeFailed, Merged};
 use crate::output;
 use crate::words::{clean, denial, dollars, lines, seconds};
-use words::{end_name, request_title};
+use notes::Notes;
+pub(crate) use words::end_name;
+use words::{request_title, started_title};
 
 /// What a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -77,6 +80,7 @@ pub struct Item {
 pub struct Timeline {
     turn: u64,
     open: BTreeMap<StepNo, Open>,
+    notes: Notes,
 }
 
 #[derive(Debug)]
@@ -115,10 +119,11 @@ impl Timeline {
             at: header.at,
         };
         match &header.fact {
-            Fact::RunStarted(_) => {
+            Fact::RunStarted(started) => {
                 let mission: Option<Mission> = json(payload);
+                self.notes = Notes::of(started.caps, mission.as_ref());
                 let goal = mission.map_or_else(|| "(forgotten)".into(), |mission| mission.goal);
-                Some(item(Kind::Start, format!("started: {}", clean(&goal, 100))))
+                Some(item(Kind::Start, started_title(started, &goal)))
             }
             Fact::StepPlanned(planned) => {
                 self.plan(planned, payload);
@@ -140,7 +145,9 @@ impl Timeline {
                 let open = self.open.remove(step)?;
                 let millis = open.since.map(|since| header.at.since(since));
                 let base = item(open.kind(), open.title.clone());
-                Some(completed(Item { cost: *spent, millis, ..base }, &open, *outcome, payload))
+                let item = completed(Item { cost: *spent, millis, ..base }, &open, *outcome, payload);
+                self.notes.answered(item.kind, payload);
+                Some(self.notes.note(item))
             }
             Fact::TimerFired { step } => {
                 let open = self.open.remove(step)?;
@@ -155,7 +162,10 @@ impl Timeline {
                 let detail = decision.as_ref().map(|decision| decision.rule.clone()).unwrap_or_default();
                 Some(Item { gate: Some(*gate), detail, ..item(Kind::Gate, title) })
             }
-            fact => self.bookkeeping(fact, payload, &item),
+            fact => {
+                let item = self.bookkeeping(fact, payload, &item)?;
+                Some(self.notes.note(item))
+            }
         }
     }
 
@@ -165,6 +175,7 @@ impl Timeline {
             return;
         }
         if planned.kind == StepKind::ModelCall {
+            self.notes.is_trying = false;
             self.turn = self.turn.saturating_add(1);
         }
         let title = match planned.kind {
@@ -207,6 +218,9 @@ impl Timeline {
                 format!("files rolled back after a crash, run again: {}", title_of(step)),
             ),
             Fact::StopRequested { by } => item(Kind::Rest, format!("stop asked for by {}", clean(by, 60))),
+            Fact::Interrupted { by } => {
+                item(Kind::Rest, format!("what runs is interrupted by {}", clean(by, 60)))
+            }
             Fact::CancelRequested { by } => item(Kind::Rest, format!("cancelled by {}", clean(by, 60))),
             Fact::Parked { reason: Parking::Stopped } => item(Kind::Rest, "stopped".into()),
             Fact::Parked { reason: Parking::Blocked { code, hint } } => Item {
@@ -226,12 +240,10 @@ impl Timeline {
                 } else {
                     String::new()
                 };
-                let outcome = if *now { "interrupts what runs" } else { "" };
-                Item {
-                    detail,
-                    outcome: outcome.into(),
-                    ..item(Kind::Said, format!("said: {}", clean(text, 100)))
-                }
+                let said = item(Kind::Said, format!("said: {}", clean(text, 100)));
+                // Right after the first event it is what a fork begins with, and nothing runs.
+                let outcome = if *now && said.seq > 2 { "interrupts what runs" } else { "" };
+                Item { detail, outcome: outcome.into(), ..said }
             }
             Fact::Resumed { by } => item(Kind::Rest, format!("resumed by {}", clean(by, 60))),
             Fact::Ended { end } => Item {
@@ -292,8 +304,16 @@ fn completed(item: Item, open: &Open, outcome: Outcome, payload: Option<&Payload
                         )
                     })
                     .collect();
-                let outcome =
+                let mut outcome =
                     format!("{}, +{} −{}", count(files.len()), checkpoint.added, checkpoint.removed);
+                if !checkpoint.conflicts.is_empty() {
+                    outcome.push_str(&format!(
+                        ", conflicts with the line in {}",
+                        clean(&checkpoint.conflicts.join(", "), 200)
+                    ));
+                } else if checkpoint.followed {
+                    outcome.push_str(", on the line as it is now");
+                }
                 Item { outcome, detail: files.join("\n"), ..item }
             }
             _ => Item { outcome: "no changes".into(), ..item },
@@ -307,7 +327,7 @@ fn completed(item: Item, open: &Open, outcome: Outcome, payload: Option<&Payload
             None => item,
         },
         (Kind::Deliver, false) => match json::<Delivered>(payload) {
-            Some(Delivered::FastForwarded { commit }) => {
+            Some(Delivered::FastForwarded { commit, .. }) => {
                 Item { outcome: format!("your branch is at {}", clean(&commit, 12)), ..item }
             }
             Some(Delivered::AlreadyThere) => Item { outcome: "your branch has it".into(), ..item },
@@ -336,7 +356,8 @@ fn count(files: usize) -> String {
 fn model_answer(item: Item, payload: Option<&Payload>) -> Item {
     let Some(response) = json::<Response>(payload) else { return item };
     let tokens = response.usage.total_input().saturating_add(response.usage.output);
-    Item { outcome: format!("{tokens} tokens"), detail: lines(&response.text(), 40), ..item }
+    let detail = [lines(&response.text(), 40), words::definition(&response)].join("\n");
+    Item { outcome: format!("{tokens} tokens"), detail: detail.trim().into(), ..item }
 }
 
 fn tool_output(item: Item, payload: Option<&Payload>) -> Item {

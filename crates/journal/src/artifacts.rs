@@ -8,9 +8,11 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use domain::Digest;
-use kernel::port::{ArtifactError, Artifacts};
+use domain::{Digest, Timestamp};
+use kernel::port::{ArtifactError, Artifacts, Stored};
 
 /// Artifacts under one folder, as `ab/cdef…`.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub struct FileArtifacts {
     root: PathBuf,
     /// Makes names of unfinished files unique in this process.
     unfinished: AtomicU64,
+    /// Held while an artifact is put or taken away: one that is put again is not taken away.
+    moving: Mutex<()>,
 }
 
 impl FileArtifacts {
@@ -36,7 +40,7 @@ impl FileArtifacts {
         if let Some(parent) = root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             sync_folder(parent)?;
         }
-        Ok(Self { root, unfinished: AtomicU64::new(0) })
+        Ok(Self { root, unfinished: AtomicU64::new(0), moving: Mutex::default() })
     }
 
     /// The folder and the file of an artifact.
@@ -52,6 +56,8 @@ impl FileArtifacts {
         let (folder, place) = self.place(digest);
         // A file of that name with other bytes is damaged: it is written anew.
         let kept = matches!(fs::read(&place), Ok(found) if Digest::of(&found) == digest);
+        let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = kept && freshen(&place).is_ok();
         if !kept {
             let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
             let unfinished = self.root.join("tmp").join(format!("{}-{number}", std::process::id()));
@@ -107,6 +113,37 @@ impl Artifacts for FileArtifacts {
         found.sort_unstable();
         Ok(found)
     }
+
+    fn stored(&self, digest: Digest) -> Result<Option<Stored>, ArtifactError> {
+        let (_, place) = self.place(digest);
+        match fs::metadata(place) {
+            Ok(meta) => Ok(Some(Stored { bytes: meta.len(), at: modified(&meta) })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(ArtifactError::Io { digest, source }),
+        }
+    }
+
+    fn discard(&self, digest: Digest, put_before: Timestamp) -> Result<bool, ArtifactError> {
+        let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.stored(digest)? {
+            Some(stored) if stored.at < put_before => {}
+            _ => return Ok(false),
+        }
+        let (_, place) = self.place(digest);
+        fs::remove_file(place).map(|()| true).map_err(|source| ArtifactError::Io { digest, source })
+    }
+}
+
+fn modified(meta: &fs::Metadata) -> Timestamp {
+    let since = meta.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Gives a file the time of now, so that it counts as just put.
+fn freshen(path: &Path) -> io::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "the time of a file, as the system would set it")]
+    let now = SystemTime::now();
+    File::options().append(true).open(path)?.set_modified(now)
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -39,17 +39,20 @@ pub enum Mutant {
     FenceRemoved,
     /// Commits are acknowledged before they are on disk.
     SyncSkipped,
+    /// Reservations are not checked against the cap of the day.
+    DayUnchecked,
 }
 
 /// What the mutants change; without the cargo feature always the right thing.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
     check_fence: bool,
+    check_day: bool,
     sync: bool,
 }
 
 impl Rules {
-    const RIGHT: Self = Self { check_fence: true, sync: true };
+    const RIGHT: Self = Self { check_fence: true, check_day: true, sync: true };
 }
 
 /// Events, claims, positions, projections and records in one SQLite file.
@@ -82,6 +85,7 @@ impl SqliteJournal {
     pub fn open_mutant(path: impl AsRef<Path>, mutant: Mutant) -> Result<Self, OpenError> {
         let rules = match mutant {
             Mutant::FenceRemoved => Rules { check_fence: false, ..Rules::RIGHT },
+            Mutant::DayUnchecked => Rules { check_day: false, ..Rules::RIGHT },
             Mutant::SyncSkipped => Rules { sync: false, ..Rules::RIGHT },
         };
         Self::open_with(path.as_ref(), rules)
@@ -207,5 +211,9 @@ impl Records for SqliteJournal {
     fn put(&self, kind: &str, key: &str, expected: u64, body: &[u8]) -> Result<u64, RecordError> {
         let write = record::Write { kind: kind.into(), key: key.into(), expected, body: body.into() };
         self.ask(|answer| Order::Put(write, answer))
+    }
+
+    fn kinds(&self) -> Result<Vec<String>, RecordError> {
+        self.readers.with(record::kinds)
     }
 }

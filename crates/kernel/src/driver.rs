@@ -12,6 +12,10 @@ pub trait Driver: Send {
     /// Takes in one recorded event, in order. `payload` is `None` when it was forgotten.
     fn fold(&mut self, header: &Header, payload: Option<&Payload>);
 
+    /// Takes in one recorded event of a run that this one goes on from, in order and before the first of
+    /// its own. `header` names the run that it belongs to.
+    fn inherit(&mut self, header: &Header, payload: Option<&Payload>);
+
     /// What comes next. Called when no step is open.
     fn next(&self, state: &RunState) -> Next;
 
@@ -37,6 +41,13 @@ pub enum Next {
     Run(Vec<StepSpec>),
     /// Nothing until something is said or answered.
     Wait,
+    /// The run rests until its owner lets it go on.
+    Rest {
+        /// A stable code, as `run.stalled`.
+        code: String,
+        /// What, and how to go on.
+        hint: String,
+    },
     /// The run is over.
     End {
         /// How.
@@ -88,6 +99,10 @@ pub struct StepSpec {
 impl Driver for Box<dyn Driver> {
     fn fold(&mut self, header: &Header, payload: Option<&Payload>) {
         (**self).fold(header, payload);
+    }
+
+    fn inherit(&mut self, header: &Header, payload: Option<&Payload>) {
+        (**self).inherit(header, payload);
     }
 
     fn next(&self, state: &RunState) -> Next {

@@ -24,7 +24,7 @@ use domain::{Digest, Fact, GateId, LeaseId, Payload, RunId, RunState, Source, St
 
 use crate::driver::Driver;
 use crate::port::{
-    Append, AppendError, Appended, Authority, Expect, Finished, Probe, Refused, Rng, Status, Work,
+    Append, AppendError, Appended, Authority, DayCap, Expect, Finished, Probe, Refused, Rng, Status, Work,
 };
 
 /// What happens to a run from outside.
@@ -70,6 +70,11 @@ pub enum Order {
     },
     /// Stop at the next boundary; can be resumed.
     Stop {
+        /// Who asks.
+        by: String,
+    },
+    /// Stop now: what runs is interrupted; can be resumed.
+    StopNow {
         /// Who asks.
         by: String,
     },
@@ -124,7 +129,7 @@ pub enum Halt {
     Parked(Parking),
     /// Another daemon has taken the run over.
     Fenced,
-    /// The lease changed under a decision: load the run again and decide again.
+    /// The lease or the day's room changed under a decision: load the run again and decide again.
     Reload,
     /// The journal cannot write; nothing was started. Load the run again later.
     Storage(String),
@@ -210,8 +215,20 @@ struct Batch {
     from: Option<Head>,
     events: Vec<Sealed>,
     lease: Option<(LeaseId, u64)>,
+    day: Option<DayCap>,
     /// What may happen once it is durable.
     after: Vec<Output>,
+}
+
+impl Batch {
+    /// Whether an answer of the model is in it.
+    fn holds_answer(&self) -> bool {
+        let answered = |sealed: &Sealed| {
+            let header = &sealed.header;
+            header.source == Source::Agent && matches!(header.fact, Fact::StepCompleted { .. })
+        };
+        self.events.iter().any(answered)
+    }
 }
 
 impl<D: Driver> Machine<D> {
@@ -347,6 +364,7 @@ impl<D: Driver> Machine<D> {
         let command = match order {
             Order::Answer { gate, action, answer, by } => Command::AnswerGate { gate, action, answer, by },
             Order::Stop { by } => Command::Stop { by },
+            Order::StopNow { by } => Command::StopNow { by },
             Order::Resume { by } => Command::Resume { by },
             Order::Say { by, text, now } => {
                 let words = Payload(text.into_bytes());
@@ -382,7 +400,9 @@ impl<D: Driver> Machine<D> {
                 }
             }
             Err(AppendError::Fenced { .. }) => self.halt(Halt::Fenced),
-            Err(AppendError::HeadMoved(_) | AppendError::LeaseMoved(_)) => self.halt(Halt::Reload),
+            Err(AppendError::HeadMoved(_) | AppendError::LeaseMoved(_) | AppendError::DayFull(..)) => {
+                self.halt(Halt::Reload);
+            }
             Err(AppendError::Storage(why)) => self.halt(Halt::Storage(why)),
         }
     }
@@ -462,14 +482,14 @@ impl<D: Driver> Machine<D> {
 
     /// Submits what this input led to, as one append.
     fn flush(&mut self) {
-        let Batch { from, events, lease, after } = std::mem::take(&mut self.batch);
+        let Batch { from, events, lease, day, after } = std::mem::take(&mut self.batch);
         let Some(head) = from else { return };
         self.ticket = self.ticket.saturating_add(1);
         // What was submitted after the run came to rest has woken it, or halts it again with this append.
         for held_back in self.pending.values_mut() {
             held_back.retain(|output| !matches!(output, Output::Halted(Halt::Parked(_))));
         }
-        let expect = Expect { fence: self.fence, head, lease };
+        let expect = Expect { fence: self.fence, head, lease, day };
         self.outputs.push(Output::Append(self.ticket, Append { run: self.state.id, expect, events }));
         #[cfg(feature = "mutants")]
         if self.mutant == Some(Mutant::EffectBeforeIntent) {

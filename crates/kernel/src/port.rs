@@ -10,11 +10,11 @@ mod storage;
 
 pub use executor::{Executor, Finished, Inbox, Probe, Refused, Status, Work, Workspaces};
 pub use journal::{
-    Append, AppendError, Appended, Claim, ClaimError, Expect, GateRow, Journal, JournalError, OnAppended,
-    RunRow, Verification,
+    Append, AppendError, Appended, Claim, ClaimError, DayCap, Expect, GateRow, Journal, JournalError,
+    OnAppended, RunRow, Verification,
 };
 pub use search::{Found, Index, IndexError, Mark, Piece, Text};
-pub use storage::{ArtifactError, Artifacts, Record, RecordError, Records};
+pub use storage::{ArtifactError, Artifacts, Record, RecordError, Records, Stored};
 
 use domain::budget::Exhausted;
 use domain::{Decision, Digest, Effect, GateId, LeaseId, Risk, RunId, StepKind, StepNo, Timestamp};
@@ -76,6 +76,10 @@ pub trait Authority: Send + Sync {
     /// # Errors
     /// The daily cap when the action's cost does not fit under it.
     fn decide(&self, action: &Action<'_>) -> Result<Decision, Exhausted>;
+
+    /// What all runs of one UTC day may cost together, in nanodollars: the cap that
+    /// [`decide`](Self::decide) went by, for the journal to hold where two runs decide at once.
+    fn day_cap(&self) -> u64;
 
     /// How long a gate for this action stays open, in milliseconds.
     fn patience(&self, action: &Action<'_>) -> u64;

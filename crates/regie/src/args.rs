@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{dollars, span};
+use crate::config::{age, dollars, span};
 
 /// Agents on your own machines: durable, jailed, under leases and gates.
 #[derive(Debug, Parser)]
@@ -45,7 +45,11 @@ pub(crate) enum Command {
     Say(Say),
     /// Let a run that rests go on, and follow it
     Resume(Resume),
-    /// Let a run rest; it can be resumed
+    /// Start a run that goes on from where another one stood after a step, with other words
+    Fork(Fork),
+    /// Let a run rest when what runs has ended; it can be resumed
+    Pause(OneRun),
+    /// Interrupt what runs and let the run rest; it can be resumed
     Stop(OneRun),
     /// End a run for good
     Cancel(OneRun),
@@ -63,6 +67,13 @@ pub(crate) enum Command {
     /// Verify the record
     #[command(subcommand)]
     Audit(Audit),
+    /// Show what lies in the home, and what takes how much
+    Du,
+    /// Take away what has served its time; what a run left unmerged is recorded first
+    Gc(Gc),
+    /// Try how you are told of gates and ends
+    #[command(subcommand)]
+    Notify(Notify),
     /// Look at a repository and this machine, and write a commented regie.toml
     Init(Init),
     /// Look at the configuration
@@ -96,6 +107,38 @@ pub(crate) struct Say {
     /// Interrupt what runs, a call to the model included, so that it is read at once
     #[arg(long)]
     pub(crate) now: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Fork {
+    /// A full id, the end of one, or `last`
+    pub(crate) run: String,
+    /// What the agent reads first, instead of the calls that come next there; `-` reads it from stdin
+    pub(crate) words: Option<String>,
+    /// The step whose result is the last that counts [default: the last one with a result]
+    #[arg(long, value_name = "STEP")]
+    pub(crate) at: Option<u64>,
+    /// Approve in advance the merge of a proposal whose criteria pass
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// End when this much money is spent, as 1.50 [default: what the other run was given]
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    pub(crate) max_dollars: Option<u64>,
+    /// End after this many model turns
+    #[arg(long, value_name = "N")]
+    pub(crate) max_turns: Option<u64>,
+    /// End after this many model tokens
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<u64>,
+    /// End after this much active time, as 90s, 30m or 1h30m
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) max_time: Option<u64>,
+    /// Start it, print its id, and leave it to the daemon
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// Start even where this machine cannot jail what the agent runs
+    #[arg(long)]
+    pub(crate) allow_unjailed: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -155,11 +198,18 @@ pub(crate) struct Show {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// What is to be achieved, in your own words
-    pub(crate) goal: String,
+    /// What is to be achieved, in your own words; `-` reads it from stdin
+    #[arg(required_unless_present = "goal_file")]
+    pub(crate) goal: Option<String>,
+    /// Read the goal from a file of at most 256 KiB
+    #[arg(long, short = 'f', value_name = "FILE", conflicts_with = "goal")]
+    pub(crate) goal_file: Option<PathBuf>,
     /// A directory in the Git repository to work on
     #[arg(long, default_value = ".", value_name = "PATH")]
     pub(crate) project: PathBuf,
+    /// Follow a run that is over: the agent knows what it has done; the repository is that run's
+    #[arg(long, value_name = "RUN", conflicts_with = "project")]
+    pub(crate) follow: Option<String>,
     /// A command that must exit with 0 before the mission counts as done; may be repeated
     #[arg(long, value_name = "COMMAND")]
     pub(crate) done: Vec<String>,
@@ -277,6 +327,22 @@ pub(crate) enum Gate {
 pub(crate) struct OneGate {
     /// A full id, or the end of one
     pub(crate) gate: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Gc {
+    /// Only say what would go
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Workspaces of runs that ended this long ago go [default: `[keep] workspaces`, 14d]
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(crate) older_than: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Notify {
+    /// Send a notification on every way that config.toml names
+    Test,
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,8 +9,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+
+use crate::disk;
+
 /// The longest path of a socket, in bytes; the kernel's own bound is 107 on Linux, 103 elsewhere.
 const MAX_SOCKET_BYTES: usize = 100;
+
+/// The variable that lets a home lie on another machine's disk.
+const ALLOW: &str = "REGIE_ALLOW_NETWORK_HOME";
 
 /// Why there is no home.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +25,12 @@ pub(crate) enum Error {
     /// Neither an option nor the environment says where.
     #[error("nothing says where Regie's home is: set REGIE_HOME or HOME to an absolute path")]
     Nowhere,
+    /// Programs that Regie starts take its paths as text.
+    #[error("the home {} is not UTF-8: set REGIE_HOME to a path that is", path.display())]
+    NotUtf8 {
+        /// The path.
+        path: PathBuf,
+    },
     /// The path cannot be made absolute.
     #[error("the home {} is not a usable path; set REGIE_HOME to an absolute one", path.display())]
     Path {
@@ -29,15 +42,42 @@ pub(crate) enum Error {
     },
     /// A directory cannot be made.
     #[error(
-        "the directory {} cannot be made; check its permissions, or set REGIE_HOME to another place",
+        "the directory {} cannot be made ({why}): check its permissions, or set REGIE_HOME to another place",
         path.display()
     )]
     Make {
         /// The directory.
         path: PathBuf,
         /// What the system said.
-        #[source]
-        source: io::Error,
+        why: io::Error,
+    },
+    /// It lies on the disk of another machine.
+    #[error(
+        "the home {} is on {disk}, where the journal's locks and syncs do not hold: set REGIE_HOME to a directory on a local disk (or {ALLOW}=1, when only this machine ever uses it)",
+        path.display()
+    )]
+    Network {
+        /// The home.
+        path: PathBuf,
+        /// What the disk is called.
+        disk: &'static str,
+    },
+    /// There is no room to begin anything.
+    #[error("the disk under the home {} is full: free some space there, then run this again", path.display())]
+    Full {
+        /// The home.
+        path: PathBuf,
+    },
+    /// It cannot be written.
+    #[error(
+        "the home {} cannot be written ({why}): make it writable for this user, or set REGIE_HOME to another place",
+        path.display()
+    )]
+    ReadOnly {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        why: io::Error,
     },
     /// A directory could be changed or read by others.
     #[error(
@@ -62,7 +102,7 @@ impl Home {
     /// directory.
     ///
     /// # Errors
-    /// [`Error::Nowhere`] and [`Error::Path`].
+    /// [`Error::Nowhere`], [`Error::Path`] and [`Error::NotUtf8`].
     pub(crate) fn resolve(asked: Option<&Path>) -> Result<Self, Error> {
         let root = match asked.filter(|path| !path.as_os_str().is_empty()) {
             Some(path) => path.to_owned(),
@@ -73,6 +113,9 @@ impl Home {
             Ok(root) => root,
             Err(_) => std::path::absolute(&root).map_err(|source| Error::Path { path: root, source })?,
         };
+        if root.to_str().is_none() {
+            return Err(Error::NotUtf8 { path: root });
+        }
         let socket = socket_of(&root);
         Ok(Self { root, socket })
     }
@@ -80,15 +123,31 @@ impl Home {
     /// Makes its directories, for this user alone.
     ///
     /// # Errors
-    /// [`Error::Make`] and [`Error::Shared`].
+    /// Each way in which a home can be unusable has its variant.
     pub(crate) fn create(&self) -> Result<(), Error> {
+        self.check_disk()?;
         make(&self.root)?;
+        writable(&self.root)?;
         for path in [self.artifacts(), self.trees(), self.work(), self.spool(), self.log(), self.tmp()] {
             make(&path)?;
         }
         match self.socket.parent() {
             Some(parent) => make(parent),
             None => Ok(()),
+        }
+    }
+
+    /// Whether the disk is one that a journal can live on, with room to begin.
+    fn check_disk(&self) -> Result<(), Error> {
+        let path = self.root.clone();
+        let allowed = std::env::var_os(ALLOW).is_some_and(|value| value == "1");
+        match disk::under(&path) {
+            Some(disk::Kind::Network(disk)) if !allowed => return Err(Error::Network { path, disk }),
+            _ => {}
+        }
+        match disk::room(&path) {
+            Some(0..disk::LEAST_ROOM) => Err(Error::Full { path }),
+            _ => Ok(()),
         }
     }
 
@@ -203,13 +262,19 @@ fn fits(path: &Path) -> bool {
 fn make(path: &Path) -> Result<(), Error> {
     let fresh = !path.exists();
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|source| Error::Make { path: path.to_owned(), source })?;
+    made.map_err(|why| Error::Make { path: path.to_owned(), why })?;
     if fresh {
         // The mode above is subject to the umask, which can only take rights away.
         let open = fs::Permissions::from_mode(0o700);
-        fs::set_permissions(path, open).map_err(|source| Error::Make { path: path.to_owned(), source })?;
+        fs::set_permissions(path, open).map_err(|why| Error::Make { path: path.to_owned(), why })?;
     }
     owned(path)
+}
+
+/// Whether files can be made there: permissions, and how the disk is mounted.
+fn writable(path: &Path) -> Result<(), Error> {
+    access(path, Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|error| Error::ReadOnly { path: path.to_owned(), why: error.into() })
 }
 
 /// A directory of this user, not a link to one, that nobody else may enter.

@@ -9,8 +9,11 @@
 //! | `daemon` | the composition root |
 //! | `config` | what holds where nothing is said, and who said it |
 //! | `init` | what a repository and this machine have, and its first `regie.toml` |
+//! | `notify` | the ways of telling the owner |
 //! | `doctor` | what this machine lacks, and how to mend it |
 //! | `home` | where everything of an installation lies |
+//! | `disk` | whether a journal can live on the disk under the home |
+//! | `pretend` | what a test may pretend about the machine |
 //! | `screen` | how things look |
 //! | `failure` | exit codes and the last words of a command that failed |
 #![forbid(unsafe_code)]
@@ -20,11 +23,14 @@ mod client;
 mod commands;
 mod config;
 mod daemon;
+mod disk;
 mod doctor;
 mod failure;
 mod follow;
 mod home;
 mod init;
+mod notify;
+mod pretend;
 mod screen;
 
 use std::process::ExitCode;

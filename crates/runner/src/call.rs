@@ -15,6 +15,8 @@ pub(crate) enum Call {
     File(Input),
     /// A shell command.
     Shell(Shell),
+    /// The command that sets the project up, with the machine's network.
+    Setup(Shell),
 }
 
 /// The checked input of a file tool, as it is handed into the jail.
@@ -93,6 +95,17 @@ pub(crate) struct Shell {
     pub(crate) timeout_seconds: Option<u64>,
 }
 
+/// Input of the setup. Where the command comes from is for the owner's eyes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Setup {
+    command: String,
+    #[serde(rename = "from")]
+    _from: String,
+    #[serde(rename = "sees")]
+    _sees: Vec<String>,
+}
+
 /// The request of a tool call.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,6 +146,10 @@ impl Call {
             "edit" => Input::Edit(take::<Edit>(name, input)?.check()?),
             "write" => Input::Write(take(name, input)?),
             "shell" => return take::<Shell>(name, input)?.check().map(Self::Shell),
+            spec::SETUP => {
+                let Setup { command, .. } = take(name, input)?;
+                return Shell { command, timeout_seconds: None }.check().map(Self::Setup);
+            }
             _ => {
                 return Err(format!("there is no tool `{name}`; the tools are {}", spec::NAMES.join(", ")));
             }

@@ -24,7 +24,11 @@ pub fn dispatch(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
 #[expect(clippy::print_stderr, reason = "the log of this process is its standard error")]
 fn run(config: Option<OsString>) -> ExitCode {
     let config = config.as_ref().and_then(|text| text.to_str()).unwrap_or_default();
-    let config: Config = match serde_json::from_str(config) {
+    let read = serde_json::from_str::<Config>(config).and_then(|mut config| {
+        config.take_given()?;
+        Ok(config)
+    });
+    let config = match read {
         Ok(config) => config,
         Err(error) => {
             eprintln!("the runner's configuration cannot be read: {error}");

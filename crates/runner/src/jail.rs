@@ -4,7 +4,7 @@ use std::io::{PipeWriter, Read};
 use std::os::fd::AsFd;
 
 use kernel::port::Refused;
-use sandbox::{Child, Error, Killer, LAUNCH_ARG, Launcher, Posture, Status, Stdin};
+use sandbox::{Child, Error, Killer, LAUNCH_ARG, Launcher, Posture, SharedNetwork, Status, Stdin};
 
 use crate::config::{Config, NO_JAIL_ENV};
 use crate::orphan;
@@ -36,12 +36,13 @@ pub(crate) fn start(
     effect: domain::Effect,
     program: Program<'_>,
     stdin: Stdin,
+    network: Option<&SharedNetwork>,
 ) -> Result<Jailed, Refused> {
     let pretend = std::env::var_os(NO_JAIL_ENV).is_some();
     let reason = if pretend {
         format!("jails are switched off by {NO_JAIL_ENV}; unset it")
     } else {
-        match launch(config, Ground::Jail, effect, program, stdin) {
+        match launch(config, Ground::Jail, effect, program, stdin, network) {
             Err(error @ (Error::Refused { .. } | Error::NoJail)) => error.to_string(),
             Err(error) => return Err(refused(&error)),
             Ok(child) => return Ok(take_apart(child, Ground::Jail, None)),
@@ -56,7 +57,8 @@ pub(crate) fn start(
             ),
         });
     }
-    let child = launch(config, Ground::Bare, effect, program, stdin).map_err(|error| refused(&error))?;
+    let child =
+        launch(config, Ground::Bare, effect, program, stdin, None).map_err(|error| refused(&error))?;
     Ok(take_apart(child, Ground::Bare, Some(reason)))
 }
 
@@ -66,11 +68,30 @@ fn launch(
     effect: domain::Effect,
     program: Program<'_>,
     stdin: Stdin,
+    network: Option<&SharedNetwork>,
 ) -> Result<Child, Error> {
-    // The running binary, even when its file has been replaced meanwhile.
-    let launcher =
-        Launcher::at("/proc/self/exe", vec![LAUNCH_ARG.into(), orphan::mark(&config.spool).into()]);
-    launcher.spawn(&plan(config, ground, effect, program), stdin)
+    launcher(config).spawn_in(network, &plan(config, ground, effect, program), stdin)
+}
+
+/// The running binary, even when its file has been replaced meanwhile.
+fn launcher(config: &Config) -> Launcher {
+    Launcher::at("/proc/self/exe", vec![LAUNCH_ARG.into(), orphan::mark(&config.spool).into()])
+}
+
+/// A network that the jails of a run share. `None` where there are no jails and the posture allows it:
+/// all are in the machine's network then.
+///
+/// # Errors
+/// What is missing and how to mend it.
+pub(crate) fn network(config: &Config) -> Result<Option<SharedNetwork>, Refused> {
+    if std::env::var_os(NO_JAIL_ENV).is_some() {
+        return Ok(None);
+    }
+    match launcher(config).network() {
+        Ok(network) => Ok(Some(network)),
+        Err(Error::Refused { .. } | Error::NoJail) if config.posture == Posture::Ask => Ok(None),
+        Err(error) => Err(refused(&error)),
+    }
 }
 
 fn take_apart(mut child: Child, ground: Ground, reason: Option<String>) -> Jailed {

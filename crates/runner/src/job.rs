@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use domain::Outcome;
 use kernel::fault::{Point, point};
 use kernel::port::Refused;
-use sandbox::{Status, Stdin};
+use sandbox::{SharedNetwork, Status, Stdin};
 
 use crate::call::{Call, Input, Shell};
 use crate::config::Config;
 use crate::jail::{self, Jailed};
 use crate::output::{SHOWN, ToolOutput, Transcript, cut, preview};
 use crate::plan::{Ground, Program, outputs, root};
+use crate::services::{Found, Services};
 use crate::spool::Spool;
 use crate::supervise::{Bell, Ended, Observed, Sink, supervise};
 use crate::tool;
@@ -41,6 +42,7 @@ pub(crate) enum Failure {
 pub(crate) struct Job<'a> {
     pub(crate) config: &'a Config,
     pub(crate) spool: &'a Spool,
+    pub(crate) services: &'a Services,
     pub(crate) work: &'a Work,
     pub(crate) stop: &'a Bell,
     pub(crate) progress: &'a dyn Fn(String),
@@ -57,9 +59,11 @@ struct Done {
 impl Job<'_> {
     /// Runs the step; its result is on disk when this returns.
     pub(crate) fn run(&self) -> Result<Spooled, Failure> {
+        self.spool.keep_reserve();
         let done = match Call::parse(self.work) {
             Err(text) => bad_input(text),
-            Ok(Call::Shell(shell)) => self.shell(&shell)?,
+            Ok(Call::Shell(shell)) => self.command(Program::Shell(&shell.command), shell.timeout_seconds)?,
+            Ok(Call::Setup(shell)) => self.setup(&shell)?,
             Ok(Call::File(input)) => self.file(input)?,
         };
         let Work { run, step, attempt, key, fence, .. } = *self.work;
@@ -71,8 +75,18 @@ impl Job<'_> {
         Ok(spooled)
     }
 
-    fn shell(&self, shell: &Shell) -> Result<Done, Failure> {
-        let asked = shell.timeout_seconds.map_or(Duration::MAX, Duration::from_secs);
+    /// A setup that cannot be started is one that failed: the run goes on without it.
+    fn setup(&self, shell: &Shell) -> Result<Done, Failure> {
+        match self.command(Program::Setup(&shell.command), None) {
+            Err(Failure::Refused(refused)) => {
+                Ok(bad_input(format!("the setup could not start: {}", refused.hint)))
+            }
+            other => other,
+        }
+    }
+
+    fn command(&self, program: Program<'_>, seconds: Option<u64>) -> Result<Done, Failure> {
+        let asked = seconds.map_or(Duration::MAX, Duration::from_secs);
         let timeout = asked.min(Duration::from_millis(self.work.timeout));
         let mut sink = Live {
             transcript: Transcript::new(SHOWN, self.spool.output_path(self.work.step)),
@@ -80,13 +94,20 @@ impl Job<'_> {
             sent: None,
             progress: self.progress,
         };
-        let jailed = self.start(Program::Shell(&shell.command), Stdin::Null)?;
+        let found = match program {
+            Program::Shell(_) => self.services.ensure(self.config, self.stop).map_err(Failure::Refused)?,
+            Program::Tool | Program::Setup(_) | Program::Service(_) => Found::default(),
+        };
+        let jailed = self.start(program, Stdin::Null, found.network.as_ref())?;
         let (status, whole) = (jailed.status.clone(), self.whole(jailed.ground));
         let observed = self.follow(jailed, None, timeout, &mut sink)?;
         let (text, truncated_bytes, has_artifact) = sink.transcript.finish(Some(&whole));
         let exit_code = observed.status.and_then(code);
         let outcome = outcome(observed.ended, exit_code == Some(0));
-        let text = narrate(text, observed.ended, observed.status, timeout, &status);
+        let mut text = narrate(text, observed.ended, observed.status, timeout, &status);
+        if !found.notes.is_empty() {
+            text = format!("{}\n{text}", found.notes.join("\n"));
+        }
         let output = ToolOutput {
             text,
             exit_code: if observed.ended == Ended::Itself { exit_code } else { None },
@@ -105,7 +126,7 @@ impl Job<'_> {
         let needs_seen = matches!(input, Input::Edit(_) | Input::Write(_));
         let seen = if needs_seen { self.spool.seen_before(self.work.step) } else { Default::default() };
         let timeout = Duration::from_millis(self.work.timeout);
-        let jailed = self.start(Program::Tool, Stdin::Piped)?;
+        let jailed = self.start(Program::Tool, Stdin::Piped, None)?;
         let (status, whole) = (jailed.status.clone(), self.whole(jailed.ground));
         let request = tool::Request {
             root: root(self.config, jailed.ground),
@@ -147,7 +168,7 @@ impl Job<'_> {
 
     /// Where later steps find the whole output of this one.
     fn whole(&self, ground: Ground) -> String {
-        outputs(self.config, ground).join(format!("{}.txt", self.work.step)).display().to_string()
+        outputs(self.config, ground).join(self.spool.output_name(self.work.step)).display().to_string()
     }
 
     /// Puts a long answer aside and keeps a preview: what to show, the bytes left out, and whether the
@@ -168,9 +189,14 @@ impl Job<'_> {
         }
     }
 
-    fn start(&self, program: Program<'_>, stdin: Stdin) -> Result<Jailed, Failure> {
+    fn start(
+        &self,
+        program: Program<'_>,
+        stdin: Stdin,
+        network: Option<&SharedNetwork>,
+    ) -> Result<Jailed, Failure> {
         point(Point::RunnerBeforeSpawn);
-        jail::start(self.config, self.work.effect, program, stdin).map_err(Failure::Refused)
+        jail::start(self.config, self.work.effect, program, stdin, network).map_err(Failure::Refused)
     }
 
     fn follow(

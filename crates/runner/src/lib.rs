@@ -15,7 +15,9 @@
 //! | `wire` | what daemon and runner say to each other |
 //! | `call`, `job` | a request, checked; a step from its request to its result |
 //! | `plan`, `jail`, `supervise` | what a step may touch; how it starts; how it is followed to its end |
+//! | `services` | what runs beside the steps of a run |
 //! | `tool` | the file tools, as they run inside the jail |
+//! | [`environment`] | what makes one environment of a project another |
 //! | [`toolchains`] | what steps see of the owner's toolchains |
 //! | `lock`, `orphan` | which runner lives; what a dead one has left |
 //!
@@ -26,6 +28,7 @@
 mod call;
 pub mod config;
 mod dispatch;
+pub mod environment;
 pub mod executor;
 mod jail;
 mod job;
@@ -34,6 +37,7 @@ mod orphan;
 mod output;
 mod plan;
 pub mod serve;
+mod services;
 pub mod socket;
 pub mod spec;
 pub mod spool;

@@ -8,7 +8,7 @@ use sandbox::{Access, Mount, Network, Plan, Posture};
 
 use crate::config::{Config, TOOL_ARG};
 use crate::spool;
-use crate::toolchains::CACHE;
+use crate::toolchains::{CACHE, GO_MODULES};
 
 /// Where steps see the workspace.
 const WORKSPACE: &str = "/workspace";
@@ -33,6 +33,10 @@ pub(crate) enum Program<'a> {
     Tool,
     /// A shell command.
     Shell(&'a str),
+    /// A shell command with the machine's network.
+    Setup(&'a str),
+    /// What runs beside the steps, or a look at whether it is ready.
+    Service(&'a str),
 }
 
 /// Where a step finds the workspace.
@@ -66,6 +70,7 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
             _ => mount,
         }));
     }
+    mounts = fetched(mounts, config, program);
     mounts.push(Mount { source: config.program.clone(), target: binary.clone(), access: Access::Read });
     mounts.push(Mount {
         source: spool::outputs_dir(&config.spool),
@@ -82,16 +87,62 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
         cwd: root,
         argv: match program {
             Program::Tool => vec![binary.into(), TOOL_ARG.into()],
-            Program::Shell(command) => vec![shell(), "-c".into(), command.into()],
+            Program::Shell(command) | Program::Setup(command) | Program::Service(command) => {
+                vec![shell(), "-c".into(), command.into()]
+            }
         },
-        env: env(config, ground),
+        env: match program {
+            Program::Setup(_) => given(online(env(config, ground), config, ground), config),
+            Program::Shell(_) | Program::Service(_) => given(env(config, ground), config),
+            Program::Tool => env(config, ground),
+        },
         limits: config.limits,
-        network: Network::None,
+        network: match program {
+            Program::Setup(_) => Network::Host,
+            Program::Tool | Program::Shell(_) | Program::Service(_) => Network::None,
+        },
         posture: match ground {
             Ground::Jail => Posture::Deny,
             Ground::Bare => Posture::Ask,
         },
     }
+}
+
+/// The mounts with the places for what a setup fetches: for the setup itself, and read-only for others once
+/// there is something.
+fn fetched(mut mounts: Vec<Mount>, config: &Config, program: Program<'_>) -> Vec<Mount> {
+    let access = match program {
+        Program::Setup(_) => Access::Write,
+        Program::Tool => return mounts,
+        _ if config.setup_mounts.iter().any(|own| is_filled(&own.source)) => Access::Read,
+        _ => return mounts,
+    };
+    mounts.retain(|mount| config.setup_mounts.iter().all(|own| own.target != mount.target));
+    mounts.extend(config.setup_mounts.iter().map(|own| Mount { access, ..own.clone() }));
+    mounts
+}
+
+fn is_filled(dir: &Path) -> bool {
+    std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// Whether a setup has fetched modules of Go.
+fn has_go_modules(config: &Config) -> bool {
+    let files = Path::new(CACHE).join("files");
+    config.mounts.iter().any(|mount| mount.target == files && is_filled(&mount.source.join(GO_MODULES)))
+}
+
+/// An environment without what says that there is no network, and with a place for what is fetched.
+fn online(mut env: Vec<(String, String)>, config: &Config, ground: Ground) -> Vec<(String, String)> {
+    let offline = ["CARGO_NET_OFFLINE", "GOPROXY", "UV_OFFLINE", "npm_config_prefer_offline", "GOMODCACHE"];
+    env.retain(|(name, _)| !offline.contains(&name.as_str()));
+    for (name, value) in &config.setup_env {
+        set(&mut env, name, value);
+    }
+    if ground == Ground::Jail {
+        set(&mut env, "GOMODCACHE", &format!("{CACHE}/files/{GO_MODULES}"));
+    }
+    env
 }
 
 /// The shell that models write for, else the one that is always there.
@@ -124,10 +175,25 @@ fn env(config: &Config, ground: Ground) -> Vec<(String, String)> {
     // Without a jail there are no mounts, and so no place of the caches.
     let is_there = |value: &str| ground == Ground::Jail || !value.starts_with(CACHE);
     for (name, value) in config.env.iter().filter(|(_, value)| is_there(value)) {
-        match env.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => known.clone_from(value),
-            None => env.push((name.clone(), value.clone())),
-        }
+        set(&mut env, name, value);
+    }
+    if ground == Ground::Jail && has_go_modules(config) {
+        set(&mut env, "GOMODCACHE", &format!("{CACHE}/files/{GO_MODULES}"));
     }
     env
+}
+
+/// An environment with what the owner and the project give to commands.
+fn given(mut env: Vec<(String, String)>, config: &Config) -> Vec<(String, String)> {
+    for (name, value) in &config.given.0 {
+        set(&mut env, name, value);
+    }
+    env
+}
+
+fn set(env: &mut Vec<(String, String)>, name: &str, value: &str) {
+    match env.iter_mut().find(|(known, _)| known == name) {
+        Some((_, known)) => value.clone_into(known),
+        None => env.push((name.to_owned(), value.to_owned())),
+    }
 }

@@ -88,8 +88,10 @@ pub fn serve(config: Config) -> Result<(), Error> {
             peer::welcome(&desk, stream);
         }
     }
+    desk.retire();
     // A daemon that connects from here on finds a closed door and starts another runner.
     let _ = socket::remove(&dir);
+    desk.close();
     drop(held);
     Ok(())
 }

@@ -27,6 +27,10 @@ pub fn builtin() -> Vec<Tool> {
     vec![read(), list(), search(), edit(), write(), shell()]
 }
 
+/// The step that sets a project up: the one that has the machine's network. No model can call it; the
+/// driver plans it, and the owner approves it at a gate.
+pub const SETUP: &str = "setup";
+
 /// The names of the built-in tools, in the same order.
 pub(crate) const NAMES: [&str; 6] = ["read", "list", "search", "edit", "write", "shell"];
 

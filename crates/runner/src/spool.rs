@@ -5,8 +5,10 @@
 //! |---|---|
 //! | `<step>.result` | the result of a step, JSON |
 //! | `outputs/<step>.txt` | the whole of an output that the result only previews; later steps read it as `/outputs/<step>.txt`, so it stays as long as the spool |
+//! | `generation` | how many runs this one goes on from, one after another; its outputs are then `outputs/f<generation>-<step>.txt`, beside those that it inherits |
 //! | `fence` | the highest fence seen |
 //! | `seen` | what the agent knew of files when results were last forgotten |
+//! | `reserve` | room that is given up when the disk is full, so that a result can say so |
 //! | `lock` | held by the living runner, with its process id |
 //! | `runner.sock`, `runner.log` | where it listens, what it says |
 
@@ -21,6 +23,10 @@ use domain::{Digest, StepNo};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{Seen, Spooled, Work};
+
+/// The room that is kept back, in bytes: for the results of a few steps, and for what the journal
+/// writes of them.
+const RESERVE: u64 = 2 << 20;
 
 /// Why the spool could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +64,7 @@ pub(crate) type SeenFiles = BTreeMap<String, Digest>;
 #[derive(Debug)]
 pub(crate) struct Spool {
     dir: PathBuf,
+    generation: u64,
     index: Mutex<Index>,
 }
 
@@ -77,6 +84,21 @@ struct Base {
     files: SeenFiles,
     #[serde(default)]
     told: BTreeSet<String>,
+}
+
+/// Takes the spool of a run that is over away, once its runner has left. Whether it did so.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn clear_away(dir: &Path) -> Result<bool, Error> {
+    if !dir.exists() {
+        return Ok(false);
+    }
+    match crate::lock::take(dir).map_err(io(dir, "locked"))? {
+        // Held until all of it is gone, so that no runner begins in what is left.
+        Some(_lock) => fs::remove_dir_all(dir).map(|()| true).map_err(io(dir, "removed")),
+        None => Ok(false),
+    }
 }
 
 impl Index {
@@ -107,7 +129,7 @@ impl Spool {
                 index.take(&spooled);
             }
         }
-        Ok(Self { dir: dir.to_owned(), index: Mutex::new(index) })
+        Ok(Self { dir: dir.to_owned(), generation: generation(dir)?, index: Mutex::new(index) })
     }
 
     /// The highest fence on record, 0 for none.
@@ -122,7 +144,12 @@ impl Spool {
 
     /// Where the long output of a step goes.
     pub(crate) fn output_path(&self, step: StepNo) -> PathBuf {
-        output_path(&self.dir, step)
+        outputs_dir(&self.dir).join(self.output_name(step))
+    }
+
+    /// The name of that file.
+    pub(crate) fn output_name(&self, step: StepNo) -> String {
+        output_name(self.generation, step)
     }
 
     /// The result that answers this work, if one is there.
@@ -136,9 +163,37 @@ impl Spool {
         }
     }
 
+    /// Keeps room back, where there is some: a step may fill the disk that its own result goes to.
+    pub(crate) fn keep_reserve(&self) {
+        let path = self.reserve();
+        if path.exists() {
+            return;
+        }
+        let kept = File::create(&path).and_then(|file| {
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE).map_err(Into::into)
+        });
+        if kept.is_err() {
+            // Not every disk can keep room back; a full one has none.
+            let _ = fs::remove_file(&path);
+        }
+    }
+
+    /// Gives the room back.
+    pub(crate) fn give_reserve_up(&self) -> bool {
+        fs::remove_file(self.reserve()).is_ok()
+    }
+
+    fn reserve(&self) -> PathBuf {
+        self.dir.join("reserve")
+    }
+
     /// Keeps a result. Durable when it returns.
     pub(crate) fn write(&self, spooled: &Spooled) -> Result<(), Error> {
-        self.put(&format!("{}.result", spooled.step), spooled)?;
+        let name = format!("{}.result", spooled.step);
+        self.put(&name, spooled).or_else(|error| match self.give_reserve_up() {
+            true => self.put(&name, spooled),
+            false => Err(error),
+        })?;
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         index.take(spooled);
         Ok(())
@@ -187,24 +242,91 @@ impl Spool {
         Ok(())
     }
 
-    /// Replaces a file as one: a crash leaves the old content or the new.
+    /// See [`put`].
     fn put<T: Serialize>(&self, name: &str, value: &T) -> Result<(), Error> {
-        let path = self.dir.join(name);
-        let new = self.dir.join(format!("{name}.new"));
-        let body =
-            serde_json::to_vec(value).map_err(|source| Error::Damaged { path: path.clone(), source })?;
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)
-            .map_err(io(&new, "written"))?;
-        file.write_all(&body).and_then(|()| file.sync_all()).map_err(io(&new, "written"))?;
-        fs::rename(&new, &path).map_err(io(&path, "written"))?;
-        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(io(&self.dir, "synchronised"))
+        put(&self.dir, name, value)
     }
+}
+
+/// What a run goes on from, as its spool takes it over.
+#[derive(Debug, Clone)]
+pub struct Inherited {
+    /// The spool of the run that it goes on from.
+    pub from: PathBuf,
+    /// The steps of that run whose results count.
+    pub steps: BTreeSet<StepNo>,
+    /// The instruction files that were told in them.
+    pub told: BTreeSet<String>,
+}
+
+/// Makes the spool of a run that goes on from another one: what the agent has seen stays known, and the
+/// long outputs that its conversation names stay where it names them. A spool that is gone has none.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn inherit(dir: &Path, inherited: &Inherited) -> Result<(), Error> {
+    let Inherited { from, steps: counted, told } = inherited;
+    create_dir(dir)?;
+    create_dir(&outputs_dir(dir))?;
+    let before = generation(from).unwrap_or_default();
+    let ours: BTreeSet<String> = counted.iter().map(|step| output_name(before, *step)).collect();
+    let theirs = format!("f{before}-");
+    for entry in fs::read_dir(outputs_dir(from)).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(text) = name.to_str() else { continue };
+        // What that run inherited itself comes along whole.
+        let is_its_own = if before == 0 { !text.starts_with('f') } else { text.starts_with(&theirs) };
+        if is_its_own && !ours.contains(text) {
+            continue;
+        }
+        let to = outputs_dir(dir).join(&name);
+        if let Err(error) = fs::hard_link(entry.path(), &to)
+            && error.kind() != io::ErrorKind::AlreadyExists
+        {
+            fs::copy(entry.path(), &to).map_err(io(&to, "written"))?;
+        }
+    }
+    let base: Base = read_json(&from.join("seen")).ok().flatten().unwrap_or_default();
+    let mut files = base.files;
+    for step in steps(from).unwrap_or_default() {
+        if counted.contains(&step)
+            && let Ok(Some(Spooled { seen: Some(seen), .. })) = read(from, step)
+        {
+            files.insert(seen.path, seen.digest);
+        }
+    }
+    put(dir, "seen", &Base { upto: 0, files, told: told.clone() })?;
+    put(dir, "generation", &before.saturating_add(1))
+}
+
+/// How many runs a run goes on from.
+fn generation(dir: &Path) -> Result<u64, Error> {
+    Ok(read_json(&dir.join("generation"))?.unwrap_or(0))
+}
+
+fn output_name(generation: u64, step: StepNo) -> String {
+    match generation {
+        0 => format!("{step}.txt"),
+        _ => format!("f{generation}-{step}.txt"),
+    }
+}
+
+/// Replaces a file as one: a crash leaves the old content or the new.
+fn put<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), Error> {
+    let path = dir.join(name);
+    let new = dir.join(format!("{name}.new"));
+    let body = serde_json::to_vec(value).map_err(|source| Error::Damaged { path: path.clone(), source })?;
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)
+        .map_err(io(&new, "written"))?;
+    file.write_all(&body).and_then(|()| file.sync_all()).map_err(io(&new, "written"))?;
+    fs::rename(&new, &path).map_err(io(&path, "written"))?;
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io(dir, "synchronised"))
 }
 
 /// Creates the directory of a spool for the owner alone.
@@ -221,7 +343,7 @@ pub(crate) fn read(dir: &Path, step: StepNo) -> Result<Option<Spooled>, Error> {
 
 /// Where the long output of a step is.
 pub(crate) fn output_path(dir: &Path, step: StepNo) -> PathBuf {
-    outputs_dir(dir).join(format!("{step}.txt"))
+    outputs_dir(dir).join(output_name(generation(dir).unwrap_or_default(), step))
 }
 
 /// Where the long outputs of a run are, as steps may read them.

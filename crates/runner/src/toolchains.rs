@@ -51,6 +51,10 @@ pub struct Toolchains {
     pub mounts: Vec<Mount>,
     /// For [`crate::Config::env`].
     pub env: Vec<(String, String)>,
+    /// For [`crate::Config::setup_mounts`].
+    pub setup_mounts: Vec<Mount>,
+    /// For [`crate::Config::setup_env`].
+    pub setup_env: Vec<(String, String)>,
 }
 
 /// One kind of toolchain.
@@ -141,12 +145,21 @@ const KINDS: &[Kind] = &[
 
 /// Where the system's programs are, which every jail shows.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store"];
+/// What of Cargo's home is fetched.
+const REGISTRY: [&str; 3] = ["registry/index", "registry/cache", "git/db"];
+/// Where systems keep the certificates that they trust, and how programs that bring their own are told.
+const BUNDLES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+const TRUST: [&str; 4] = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS"];
+/// Variables that name a proxy, or what goes past it.
+const PROXIES: [&str; 6] = ["http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
+/// Where a setup fetches Go's modules to.
+pub(crate) const GO_MODULES: &str = "go-mod";
 /// The end of every path.
 const LAST: &[&str] = &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// Words whose presence makes a configuration one that may hold a secret.
 const SUSPICIOUS: &[&str] = &["token", "secret", "password", "passwd", "credential", "authorization"];
 /// Variables that choose among toolchains and are handed on as they are.
-const CHOICES: &[&str] = &["RUSTUP_TOOLCHAIN", "PYENV_VERSION", "GOFLAGS", "GOTOOLCHAIN"];
+pub(crate) const CHOICES: &[&str] = &["RUSTUP_TOOLCHAIN", "PYENV_VERSION", "GOFLAGS", "GOTOOLCHAIN"];
 
 impl Cache {
     /// The caches of one project below `root`, in the home of Regie.
@@ -159,7 +172,8 @@ impl Cache {
     /// # Errors
     /// When a directory cannot be made.
     pub fn prepare(&self) -> std::io::Result<()> {
-        for dir in [self.files(), self.sources()] {
+        let registry = REGISTRY.map(|part| self.registry().join(part));
+        for dir in [self.files(), self.sources()].iter().chain(&registry) {
             std::fs::create_dir_all(dir)?;
         }
         std::fs::write(self.blank(), "")
@@ -176,6 +190,11 @@ impl Cache {
         self.root.join("cargo-sources")
     }
 
+    /// What a setup has fetched for Cargo.
+    fn registry(&self) -> PathBuf {
+        self.root.join("cargo-registry")
+    }
+
     /// An empty file, shown in the place of one that may hold a secret.
     fn blank(&self) -> PathBuf {
         self.root.join("blank")
@@ -184,8 +203,15 @@ impl Cache {
 
 /// What of the toolchains below `home`, and elsewhere as the environment says, steps see.
 pub fn find(home: &Path, cache: &Cache, places: &dyn Places) -> Toolchains {
-    let mut found =
-        Finding { home, cache, places, mounts: Vec::new(), env: Vec::new(), programs: Vec::new() };
+    let mut found = Finding {
+        home,
+        cache,
+        places,
+        mounts: Vec::new(),
+        env: Vec::new(),
+        setup_mounts: Vec::new(),
+        programs: Vec::new(),
+    };
     found.cargo();
     for kind in KINDS {
         found.kind(kind);
@@ -199,7 +225,20 @@ pub fn find(home: &Path, cache: &Cache, places: &dyn Places) -> Toolchains {
             found.set(name, value);
         }
     }
-    Toolchains { mounts: found.mounts, env: found.env }
+    let setup_env = way_out(places);
+    Toolchains { mounts: found.mounts, env: found.env, setup_mounts: found.setup_mounts, setup_env }
+}
+
+/// What programs have to know of this machine's way out: whom it trusts, and its proxy. One that needs a
+/// password is for the owner to pass on.
+fn way_out(places: &dyn Places) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    if let Some(bundle) = BUNDLES.iter().find(|path| places.seen(Path::new(path)) == Seen::File) {
+        all.extend(TRUST.map(|name| (name.to_owned(), (*bundle).to_owned())));
+    }
+    let proxies = PROXIES.iter().filter_map(|name| Some(((*name).to_owned(), places.variable(name)?)));
+    all.extend(proxies.filter(|(_, value)| !value.contains('@')));
+    all
 }
 
 /// The search under way.
@@ -209,6 +248,7 @@ struct Finding<'a> {
     places: &'a dyn Places,
     mounts: Vec<Mount>,
     env: Vec<(String, String)>,
+    setup_mounts: Vec<Mount>,
     programs: Vec<PathBuf>,
 }
 
@@ -305,8 +345,11 @@ impl Finding<'_> {
             self.programs.push(programs);
         }
         let home = Path::new(CACHE).join("cargo");
-        for part in ["registry/index", "registry/cache", "git/db"] {
-            self.show(&base.join(part), &home.join(part));
+        // What a setup fetches takes the place of the owner's registry, which a setup must not fill.
+        for part in REGISTRY {
+            let (source, target) = (self.cache.registry().join(part), home.join(part));
+            self.show(&base.join(part), &target);
+            self.setup_mounts.push(Mount { source, target, access: Access::Write });
         }
         let sources =
             Mount { source: self.cache.sources(), target: home.join("registry/src"), access: Access::Write };

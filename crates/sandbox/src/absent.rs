@@ -29,6 +29,22 @@ impl Launcher {
     ///
     /// # Errors
     /// Always [`Error::NoJail`].
+    pub fn network(&self) -> Result<SharedNetwork, Error> {
+        Err(Error::NoJail)
+    }
+
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always [`Error::NoJail`].
+    pub fn spawn_in(&self, _: Option<&SharedNetwork>, plan: &Plan, stdin: Stdin) -> Result<Child, Error> {
+        self.spawn(plan, stdin)
+    }
+
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always [`Error::NoJail`].
     pub fn spawn(&self, plan: &Plan, _stdin: Stdin) -> Result<Child, Error> {
         plan.check()?;
         Err(Error::NoJail)
@@ -41,6 +57,13 @@ impl Launcher {
 /// Always [`Error::NoJail`].
 pub fn spawn(plan: &Plan, stdin: Stdin) -> Result<Child, Error> {
     Launcher::this_binary().spawn(plan, stdin)
+}
+
+/// A network that jails share; there is none on this system.
+#[derive(Clone, Debug)]
+pub struct SharedNetwork {
+    #[allow(dead_code, reason = "it only makes the type impossible to have")]
+    never: std::convert::Infallible,
 }
 
 /// What the jailed program reads.

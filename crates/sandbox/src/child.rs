@@ -21,8 +21,8 @@ use rustix::{
 };
 
 use crate::{
-    Error, Failure, LAUNCH_ARG, Part, Plan, Posture, Status, support,
-    wire::{self, Answer, Mode, Request},
+    Error, Failure, LAUNCH_ARG, Network, Part, Plan, Posture, Status, support,
+    wire::{self, Answer, Mode, Order, Request},
 };
 
 /// A launcher answers within milliseconds; one that has not by then never will.
@@ -57,10 +57,25 @@ impl Launcher {
     /// [`Posture::Deny`]; [`Error::Launcher`], [`Error::Silent`] and [`Error::Follow`] when
     /// the launcher itself fails. Nothing was executed in any of these cases.
     pub fn spawn(&self, plan: &Plan, stdin: Stdin) -> Result<Child, Error> {
+        self.spawn_in(None, plan, stdin)
+    }
+
+    /// Starts `plan` in a network that other jails are in too; one that keeps the machine's network stays
+    /// there.
+    ///
+    /// # Errors
+    /// Those of [`Launcher::spawn`].
+    pub fn spawn_in(
+        &self,
+        network: Option<&SharedNetwork>,
+        plan: &Plan,
+        stdin: Stdin,
+    ) -> Result<Child, Error> {
         plan.check()?;
-        match self.start(plan, Mode::Confine, stdin) {
+        let network = network.filter(|_| plan.network == Network::None);
+        match self.start(plan, Mode::Confine, stdin, network) {
             Err(Error::Refused { failure, mend }) if plan.posture == Posture::Ask => {
-                let mut child = self.start(plan, Mode::Degrade, stdin)?;
+                let mut child = self.start(plan, Mode::Degrade, stdin, None)?;
                 child.status = Status::Degraded(format!(
                     "no jail: {failure}; it runs with your own rights and network, held by \
                      resource limits only; {mend}"
@@ -73,13 +88,47 @@ impl Launcher {
 
     /// Builds a whole jail and executes nothing in it.
     pub(crate) fn rehearse(&self, plan: &Plan) -> Result<(), Error> {
-        let ended = self.start(plan, Mode::Rehearse, Stdin::Null)?.wait()?;
+        let ended = self.start(plan, Mode::Rehearse, Stdin::Null, None)?.wait()?;
         if ended.success() { Ok(()) } else { Err(Error::Silent { ended: Some(ended) }) }
     }
 
-    fn start(&self, plan: &Plan, mode: Mode, stdin: Stdin) -> Result<Child, Error> {
+    /// Makes a network of its own, with nothing but a loopback, that jails can share. It lasts as long as
+    /// this is held or a jail is in it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when this machine cannot make one; [`Error::Launcher`], [`Error::Silent`] and
+    /// [`Error::Follow`] when the launcher fails.
+    pub fn network(&self) -> Result<SharedNetwork, Error> {
         let follow = |doing| move |source| Error::Follow { doing, source };
-        let request = Request { plan: plan.clone(), mode };
+        let (control, theirs) = UnixStream::pair().map_err(follow("making a socket"))?;
+        let launcher = Running::start(self, theirs.into())?;
+        let answer = wire::send(&control, &Order::Network, &[]).and_then(|()| {
+            control.set_read_timeout(Some(ANSWER_WITHIN))?;
+            wire::receive::<Answer>(&control)
+        });
+        drop(control);
+        let ended = launcher.end();
+        match answer {
+            Ok((Answer::Network, fds)) => match <[OwnedFd; 2]>::try_from(fds) {
+                Ok([user, net]) => Ok(SharedNetwork { user: Arc::new(user), net: Arc::new(net) }),
+                Err(_) => Err(Error::Silent { ended }),
+            },
+            Ok((Answer::Failed(failure), _)) => Err(refusal(failure)),
+            Ok((Answer::Started, _)) | Err(_) => Err(Error::Silent { ended }),
+        }
+    }
+
+    fn start(
+        &self,
+        plan: &Plan,
+        mode: Mode,
+        stdin: Stdin,
+        network: Option<&SharedNetwork>,
+    ) -> Result<Child, Error> {
+        let follow = |doing| move |source| Error::Follow { doing, source };
+        let (is_piped, is_joined) = (stdin == Stdin::Piped, network.is_some());
+        let request = Request { plan: plan.clone(), mode, is_piped, is_joined };
+        let request = Order::Launch(Box::new(request));
         // Said here, as the socket's own errors would hide it.
         serde_json::to_writer(io::sink(), &request).map_err(|source| Error::Encode { source })?;
         let (control, theirs) = UnixStream::pair().map_err(follow("making a socket"))?;
@@ -91,15 +140,21 @@ impl Launcher {
             }
         };
         let launcher = Running::start(self, theirs.into())?;
-        let sent = wire::send(&control, &request, reader.as_ref().map(AsFd::as_fd));
+        let mut fds: Vec<BorrowedFd<'_>> = reader.iter().map(AsFd::as_fd).collect();
+        fds.extend(network.iter().flat_map(|network| [network.user.as_fd(), network.net.as_fd()]));
+        let sent = wire::send(&control, &request, &fds);
+        drop(fds);
         drop(reader);
         let answer = sent.and_then(|()| {
             control.set_read_timeout(Some(ANSWER_WITHIN))?;
             wire::receive::<Answer>(&control)
         });
         match answer {
-            Ok((Answer::Started, Some(jail))) => Ok(launcher.into_child(control, jail, stdin)),
-            Ok((Answer::Started, None)) | Err(_) => {
+            Ok((Answer::Started, mut fds)) if fds.len() == 1 => {
+                let jail = fds.swap_remove(0);
+                Ok(launcher.into_child(control, jail, stdin))
+            }
+            Ok((Answer::Started | Answer::Network, _)) | Err(_) => {
                 drop(control);
                 Err(Error::Silent { ended: launcher.end() })
             }
@@ -110,6 +165,13 @@ impl Launcher {
             }
         }
     }
+}
+
+/// A network of its own that jails share, as its two namespaces. None of them may change it.
+#[derive(Clone, Debug)]
+pub struct SharedNetwork {
+    user: Arc<OwnedFd>,
+    net: Arc<OwnedFd>,
 }
 
 /// Starts `plan` through the running binary; see [`Launcher::spawn`].

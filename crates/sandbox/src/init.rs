@@ -12,7 +12,7 @@ use rustix::{
 
 use crate::{
     Failure, Part, confine, filter,
-    sys::{self, Fork},
+    sys::{self, Fork, Net},
     tree::{self, PidBound},
     wire::Request,
 };
@@ -62,7 +62,9 @@ fn start(
     die_with_launcher(alive)?;
     let fail = |doing: &'static str| Part::Namespaces.failed::<Errno>(doing);
     rustix::system::sethostname(b"regie").map_err(fail("naming the jail"))?;
-    raise_loopback()?;
+    if request.net() == Net::New {
+        raise_loopback()?;
+    }
     tree::enter(&request.plan, pids)?;
     let filters = filter::programs()?;
     // Before the fork, so that nothing can fail here once the program may run; and the program
@@ -101,7 +103,7 @@ fn die_with_launcher(alive: &OwnedFd) -> Result<(), Failure> {
     Ok(())
 }
 
-fn raise_loopback() -> Result<(), Failure> {
+pub(crate) fn raise_loopback() -> Result<(), Failure> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)
         .map_err(Part::Network.failed("opening a socket for the loopback"))?;
     sys::loopback_up(socket.as_fd()).map_err(Part::Network.failed("raising the loopback"))

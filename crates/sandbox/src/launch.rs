@@ -22,7 +22,7 @@ use crate::{
     init::{self, End, Ends},
     sys::{self, Fork},
     tree::PidBound,
-    wire::{self, Answer, Mode, Request},
+    wire::{self, Answer, Mode, Order, Request},
 };
 
 /// The exit code of a launcher that started nothing.
@@ -53,23 +53,32 @@ fn launch() -> Result<End, Failure> {
     let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
         .map_err(fail("taking the control socket"))?;
     let control = UnixStream::from(control);
-    let received = wire::receive::<Request>(&control);
-    let (request, stdin) = received.map_err(Part::Launch.failed("reading the plan"))?;
+    let received = wire::receive::<Order>(&control);
+    let (order, mut fds) = received.map_err(Part::Launch.failed("reading the plan"))?;
     // Out of the caller's terminal: an interrupt there is the caller's to judge.
     let _ = rustix::process::setsid();
+    let request = match order {
+        Order::Launch(request) => request,
+        Order::Network => return network(&control),
+    };
+    let network = if request.is_joined { fds.pop().zip(fds.pop()) } else { None };
+    let stdin = if request.is_piped { fds.pop() } else { None };
+    if network.is_some() != request.is_joined {
+        return Err(fail("taking the network")(Errno::BADF));
+    }
     let started = match request.mode {
-        Mode::Confine | Mode::Rehearse => jailed(&request, stdin),
+        Mode::Confine | Mode::Rehearse => jailed(&request, stdin, network.as_ref()),
         Mode::Degrade => unjailed(&request, stdin),
     };
     let started = match started {
         Ok(started) => started,
         Err(failure) => {
             // Nothing runs. Whether anybody is left to hear it makes no difference.
-            let _ = wire::send(&control, &Answer::Failed(failure.clone()), None);
+            let _ = wire::send(&control, &Answer::Failed(failure.clone()), &[]);
             return Err(failure);
         }
     };
-    if let Err(error) = wire::send(&control, &Answer::Started, Some(started.pidfd.as_fd())) {
+    if let Err(error) = wire::send(&control, &Answer::Started, &[started.pidfd.as_fd()]) {
         // The caller died meanwhile: nobody would follow what runs.
         let _ = rustix::process::pidfd_send_signal(&started.pidfd, Signal::KILL);
         let _ = reap(started.pid);
@@ -77,6 +86,44 @@ fn launch() -> Result<End, Failure> {
     }
     confine::let_go_of_stdio()?;
     watch(&control, started, request.mode)
+}
+
+/// Makes a network and hands it over: it lasts as long as somebody holds it or is in it.
+fn network(control: &UnixStream) -> Result<End, Failure> {
+    let made = || -> Result<[OwnedFd; 2], Failure> {
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        sys::enter_network().map_err(Part::Namespaces.failed("entering a new network"))?;
+        map_ids(user.as_raw(), group.as_raw())?;
+        init::raise_loopback()?;
+        let open = |name: &str| {
+            std::fs::File::open(format!("/proc/self/ns/{name}"))
+                .map(OwnedFd::from)
+                .map_err(Part::Namespaces.failed(format!("opening the network's {name} namespace")))
+        };
+        Ok([open("user")?, open("net")?])
+    };
+    let sent = match made() {
+        Ok(fds) => wire::send(control, &Answer::Network, &fds.each_ref().map(AsFd::as_fd)),
+        Err(failure) => {
+            let _ = wire::send(control, &Answer::Failed(failure.clone()), &[]);
+            return Err(failure);
+        }
+    };
+    sent.map_err(Part::Launch.failed("answering"))?;
+    Ok(End::Code(0))
+}
+
+/// Says who the user of this process is in its new user namespace.
+fn map_ids(user: u32, group: u32) -> Result<(), Failure> {
+    for (file, text) in [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("1000 {user} 1")),
+        ("gid_map", format!("1000 {group} 1")),
+    ] {
+        std::fs::write(format!("/proc/self/{file}"), text)
+            .map_err(Part::Namespaces.failed(format!("writing the jail's {file}")))?;
+    }
+    Ok(())
 }
 
 /// A program that runs, as the launcher holds it.
@@ -87,25 +134,27 @@ struct Started {
     outcome: Option<OwnedFd>,
 }
 
-fn jailed(request: &Request, stdin: Option<OwnedFd>) -> Result<Started, Failure> {
-    let user = rustix::process::geteuid();
-    let group = rustix::process::getegid();
-    let pids = if user.is_root() { PidBound::Needed } else { PidBound::Extra };
+fn jailed(
+    request: &Request,
+    stdin: Option<OwnedFd>,
+    network: Option<&(OwnedFd, OwnedFd)>,
+) -> Result<Started, Failure> {
+    let is_root = rustix::process::geteuid().is_root();
+    let pids = if is_root { PidBound::Needed } else { PidBound::Extra };
     // When memory runs out, jails go first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
-    if user.is_root() {
+    if is_root {
         // Supplementary groups are reach that the plan does not name. Only root can let go.
         let _ = rustix::thread::set_thread_groups(&[]);
     }
-    sys::enter_namespaces().map_err(Part::Namespaces.failed("entering new namespaces"))?;
-    for (file, text) in [
-        ("setgroups", "deny".to_owned()),
-        ("uid_map", format!("1000 {} 1", user.as_raw())),
-        ("gid_map", format!("1000 {} 1", group.as_raw())),
-    ] {
-        std::fs::write(format!("/proc/self/{file}"), text)
-            .map_err(Part::Namespaces.failed(format!("writing the jail's {file}")))?;
+    if let Some((net, user)) = network {
+        sys::join_network(user.as_fd(), net.as_fd())
+            .map_err(Part::Network.failed("joining the network of the run"))?;
     }
+    // Who this is in the namespace that it is in now.
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    sys::enter_namespaces(request.net()).map_err(Part::Namespaces.failed("entering new namespaces"))?;
+    map_ids(user.as_raw(), group.as_raw())?;
     let (alive, alive_here) = pipe()?;
     let (report_here, report) = pipe()?;
     let (outcome_here, outcome) = pipe()?;

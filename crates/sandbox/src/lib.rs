@@ -45,13 +45,13 @@ pub use system::{HOME, default_system_mounts};
 
 #[cfg(target_os = "linux")]
 pub use self::{
-    child::{Child, Killer, Launcher, Stdin, spawn},
+    child::{Child, Killer, Launcher, SharedNetwork, Stdin, spawn},
     launch::launch_main,
     support::support,
 };
 
 #[cfg(not(target_os = "linux"))]
-pub use absent::{Child, Killer, Launcher, Stdin, launch_main, spawn, support};
+pub use absent::{Child, Killer, Launcher, SharedNetwork, Stdin, launch_main, spawn, support};
 
 /// The first argument by which a binary knows that it has to call [`launch_main`].
 pub const LAUNCH_ARG: &str = "__jail";

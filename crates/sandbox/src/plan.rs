@@ -177,6 +177,11 @@ impl Default for Limits {
 pub enum Network {
     /// Nothing but a loopback of its own.
     None,
+    /// What this machine reaches, its own loopback included: the step stays in the machine's network
+    /// namespace, and resolves names as the machine does. Nothing else of the jail is wider: abstract
+    /// sockets, which belong to that namespace too, are held by Landlock (ABI 6), without which such a
+    /// plan is refused.
+    Host,
 }
 
 /// What happens when the machine cannot enforce a plan.

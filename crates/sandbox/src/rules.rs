@@ -8,10 +8,13 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 
-use crate::{Access, Failure, HOME, Part, Plan, sys};
+use crate::{Access, Failure, HOME, Network, Part, Plan, sys};
 
 /// Below this Landlock cannot tell renames across directories apart.
 pub(crate) const LEAST_ABI: i32 = 2;
+
+/// From here on Landlock holds signals and abstract sockets too.
+pub(crate) const SCOPED_ABI: i32 = 6;
 
 /// Applies the rules of `plan` to this process, for good. Called inside the finished tree.
 pub(crate) fn apply(plan: &Plan) -> Result<(), Failure> {
@@ -20,6 +23,16 @@ pub(crate) fn apply(plan: &Plan) -> Result<(), Failure> {
         return Err(Failure {
             part: Part::Landlock,
             doing: format!("the kernel offers Landlock ABI {found}, {LEAST_ABI} is needed"),
+            errno: None,
+        });
+    }
+    if plan.network == Network::Host && found < SCOPED_ABI {
+        return Err(Failure {
+            part: Part::Landlock,
+            doing: format!(
+                "the kernel offers Landlock ABI {found}; the machine's network needs {SCOPED_ABI}, which keeps \
+                 the abstract sockets of other programs out of reach"
+            ),
             errno: None,
         });
     }

@@ -4,9 +4,6 @@ use std::{fs, path::Path};
 
 use crate::{Check, Error, Launcher, Part, Plan, Status, rules, sys};
 
-/// The version of Landlock from which signals and abstract sockets are held too.
-const FULL_ABI: i32 = 6;
-
 /// Probes namespaces, Landlock and seccomp, and builds one whole jail through `launcher`
 /// without executing anything in it. Read-only.
 #[must_use]
@@ -83,8 +80,8 @@ fn landlock() -> Check {
         // of the plan is missing.
         Status::Enforced
     };
-    let evidence = if abi < FULL_ABI {
-        format!("Landlock ABI {abi} (signals and abstract sockets from {FULL_ABI} on)")
+    let evidence = if abi < rules::SCOPED_ABI {
+        format!("Landlock ABI {abi} (signals and abstract sockets from {} on)", rules::SCOPED_ABI)
     } else {
         format!("Landlock ABI {abi}")
     };

@@ -10,6 +10,7 @@ use std::{
 };
 
 use rustix::process::Pid;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags as Flags};
 
 /// `MOUNT_ATTR_RDONLY`.
 pub(crate) const MOUNT_READ_ONLY: u64 = 0x1;
@@ -49,16 +50,35 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Enters new user, mount, process, network, IPC, host name and cgroup namespaces.
-pub(crate) fn enter_namespaces() -> io::Result<()> {
-    use rustix::thread::UnshareFlags as Flags;
-    let all = Flags::NEWUSER
-        | Flags::NEWNS
-        | Flags::NEWPID
-        | Flags::NEWNET
-        | Flags::NEWIPC
-        | Flags::NEWUTS
-        | Flags::NEWCGROUP;
+/// Which network namespace a process is to be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Net {
+    /// A new one.
+    New,
+    /// The one that it is in.
+    Stay,
+}
+
+/// Enters new user, mount, process, IPC, host name and cgroup namespaces, and perhaps a new network.
+pub(crate) fn enter_namespaces(net: Net) -> io::Result<()> {
+    let all =
+        Flags::NEWUSER | Flags::NEWNS | Flags::NEWPID | Flags::NEWIPC | Flags::NEWUTS | Flags::NEWCGROUP;
+    unshare(if net == Net::New { all | Flags::NEWNET } else { all })
+}
+
+/// Enters a new user and a new network namespace.
+pub(crate) fn enter_network() -> io::Result<()> {
+    unshare(Flags::NEWUSER | Flags::NEWNET)
+}
+
+/// Joins a user namespace that this user made, and the network namespace that belongs to it.
+pub(crate) fn join_network(user: BorrowedFd<'_>, net: BorrowedFd<'_>) -> io::Result<()> {
+    rustix::thread::move_into_link_name_space(user, Some(LinkNameSpaceType::User))?;
+    rustix::thread::move_into_link_name_space(net, Some(LinkNameSpaceType::Network))?;
+    Ok(())
+}
+
+fn unshare(all: Flags) -> io::Result<()> {
     // SAFETY: the file descriptor table is not unshared (no CLONE_FILES), which is the only
     // thing that could invalidate descriptors held elsewhere.
     unsafe { rustix::thread::unshare_unsafe(all) }.map_err(Into::into)

@@ -18,7 +18,7 @@ use rustix::{
 };
 
 use crate::{
-    Access, Failure, HOME, Limits, Mount, Part, Plan,
+    Access, Failure, HOME, Limits, Mount, Network, Part, Plan,
     sys::{self, MOUNT_NO_DEV, MOUNT_NO_EXEC, MOUNT_NO_SUID, MOUNT_READ_ONLY},
 };
 
@@ -39,11 +39,18 @@ const FILES: &[(&str, &str)] = &[
          nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
     ),
     ("etc/group", "root:x:0:\nregie:x:1000:\nnogroup:x:65534:\n"),
-    ("etc/hosts", "127.0.0.1 localhost regie\n::1 localhost\n"),
     ("etc/hostname", "regie\n"),
+];
+
+/// How names of machines are resolved where there is none but this one.
+const ALONE: [(&str, &str); 3] = [
+    ("etc/hosts", "127.0.0.1 localhost regie\n::1 localhost\n"),
     ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
     ("etc/resolv.conf", ""),
 ];
+
+/// The most bytes of a setting that is taken over from the machine.
+const LONGEST_SETTING: u64 = 64 << 10;
 
 const LINKS: &[(&str, &str)] = &[
     ("/proc/self/fd", "dev/fd"),
@@ -72,6 +79,7 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     mounts.sort_by_key(|mount| mount.target.components().count());
     let sources = mounts.iter().map(|mount| source(mount)).collect::<Result<Vec<_>, _>>()?;
     let devices = DEVICES.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?;
+    let names = names(plan.network)?;
     let proc = proc_of_jail(plan, pids)?;
 
     let root = tmpfs("0755", 16 << 20)?;
@@ -79,7 +87,7 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     rustix::mount::move_mount(&root, "", CWD, STAGE, onto)
         .map_err(fail("mounting the jail's root on /tmp"))?;
     let mut tree = Tree { root, bound: Vec::new() };
-    tree.furnish(&plan.limits, &proc, &devices)?;
+    tree.furnish(&plan.limits, &proc, &devices, &names)?;
     for (mount, source) in mounts.into_iter().zip(sources) {
         tree.add(mount, source, &plan.limits)?;
     }
@@ -100,7 +108,13 @@ struct Tree {
 
 impl Tree {
     /// What every jail has.
-    fn furnish(&self, limits: &Limits, proc: &OwnedFd, devices: &[OwnedFd]) -> Result<(), Failure> {
+    fn furnish(
+        &self,
+        limits: &Limits,
+        proc: &OwnedFd,
+        devices: &[OwnedFd],
+        names: &[(&'static str, Vec<u8>)],
+    ) -> Result<(), Failure> {
         self.attach(proc, Path::new("/proc"), FileType::Directory)?;
         for (name, device) in DEVICES.iter().zip(devices) {
             self.attach(device, &Path::new("/dev").join(name), FileType::RegularFile)?;
@@ -109,14 +123,15 @@ impl Tree {
             let scratch = tmpfs(mode, limits.scratch_bytes)?;
             self.attach(&scratch, Path::new(target), FileType::Directory)?;
         }
-        for (path, content) in FILES {
+        let fixed = FILES.iter().map(|(path, content)| (path, content.as_bytes()));
+        for (path, content) in fixed.chain(names.iter().map(|(path, content)| (path, &content[..]))) {
             let file = self.point(&Path::new("/").join(path), FileType::RegularFile)?;
             drop(file);
             let doing = || Part::Files.failed(format!("writing /{path} of the jail"));
             let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let file = rustix::fs::openat(&self.root, *path, flags, Mode::empty())
                 .map_err(|error| doing()(error))?;
-            let written = std::io::Write::write_all(&mut std::fs::File::from(file), content.as_bytes());
+            let written = std::io::Write::write_all(&mut std::fs::File::from(file), content);
             written.map_err(Part::Files.failed(format!("writing /{path} of the jail")))?;
         }
         for (content, path) in LINKS {
@@ -204,6 +219,29 @@ impl Tree {
         }
         Ok(at)
     }
+}
+
+/// How the jail resolves the names of machines. The machine's own settings are copied, not shown: the
+/// files are often links to places that no jail has.
+fn names(network: Network) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
+    if network == Network::None {
+        return Ok(ALONE.iter().map(|(path, content)| (*path, content.as_bytes().to_vec())).collect());
+    }
+    let copied = |path: &'static str| {
+        let mut content = Vec::new();
+        match std::fs::File::open(Path::new("/").join(path)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Part::Network.failed(format!("reading /{path} for the jail"))(error)),
+            Ok(file) => {
+                let read = std::io::Read::take(file, LONGEST_SETTING);
+                std::io::Read::read_to_end(&mut { read }, &mut content)
+                    .map_err(Part::Network.failed(format!("reading /{path} for the jail")))?;
+            }
+        }
+        Ok((path, content))
+    };
+    let switch = b"passwd: files\ngroup: files\nhosts: files dns\n".to_vec();
+    Ok(vec![copied("etc/hosts")?, copied("etc/resolv.conf")?, ("etc/nsswitch.conf", switch)])
 }
 
 /// A detached copy of what the mount shows, with everything mounted below it.

@@ -20,18 +20,40 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{Failure, Plan};
+use crate::{Failure, Network, Plan, sys::Net};
 
 /// A frame beyond this is no plan of ours.
 const MAX_BYTES: u32 = 64 << 20;
 
-/// What the launcher is asked; a piped standard input comes along as a descriptor.
+/// What the launcher is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// Start a program.
+    Launch(Box<Request>),
+    /// Make a network that jails can share, and start nothing.
+    Network,
+}
+
+/// A program to start. What comes along as descriptors, in this order: its standard input when that is
+/// piped, and the user and the network namespace of a network to join.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     /// What to start.
     pub(crate) plan: Plan,
     /// How.
     pub(crate) mode: Mode,
+    /// Whether a standard input comes along.
+    pub(crate) is_piped: bool,
+    /// Whether a network comes along.
+    pub(crate) is_joined: bool,
+}
+
+impl Request {
+    /// Which network namespace the jail is in.
+    pub(crate) fn net(&self) -> Net {
+        if self.is_joined || self.plan.network == Network::Host { Net::Stay } else { Net::New }
+    }
 }
 
 /// How a plan is started.
@@ -52,15 +74,20 @@ pub(crate) enum Mode {
 pub(crate) enum Answer {
     /// The program runs; a process descriptor of the jail's first process comes along.
     Started,
+    /// A network was made; its user and its network namespace come along.
+    Network,
     /// Nothing was started.
     Failed(Failure),
 }
 
-/// Sends one frame and at most one descriptor.
+/// The most descriptors of one frame.
+const MOST_FDS: usize = 3;
+
+/// Sends one frame and at most three descriptors.
 pub(crate) fn send<T: Serialize>(
     mut socket: &UnixStream,
     value: &T,
-    fd: Option<BorrowedFd<'_>>,
+    fds: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let body = serde_json::to_vec(value)?;
     let length = u32::try_from(body.len())
@@ -68,10 +95,9 @@ pub(crate) fn send<T: Serialize>(
         .filter(|length| *length <= MAX_BYTES)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the frame is too large"))?
         .to_le_bytes();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let fds = fd.map(|fd| [fd]);
-    if let Some(fds) = &fds {
+    if !fds.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(fds));
     }
     let sent = rustix::net::sendmsg(socket, &[IoSlice::new(&length)], &mut control, SendFlags::NOSIGNAL)?;
@@ -79,10 +105,10 @@ pub(crate) fn send<T: Serialize>(
     socket.write_all(&body)
 }
 
-/// Receives one frame and its descriptor, if any.
-pub(crate) fn receive<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<(T, Option<OwnedFd>)> {
+/// Receives one frame and its descriptors.
+pub(crate) fn receive<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<(T, Vec<OwnedFd>)> {
     let mut length = [0; 4];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let got = loop {
         let got = rustix::net::recvmsg(
@@ -99,10 +125,12 @@ pub(crate) fn receive<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Resul
     if got == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let fd = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            fds.extend(received);
+        }
+    }
     socket.read_exact(length.get_mut(got..).unwrap_or_default())?;
     let length = u32::from_le_bytes(length);
     if length > MAX_BYTES {
@@ -110,5 +138,5 @@ pub(crate) fn receive<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Resul
     }
     let mut body = vec![0; length as usize];
     socket.read_exact(&mut body)?;
-    Ok((serde_json::from_slice(&body)?, fd))
+    Ok((serde_json::from_slice(&body)?, fds))
 }

@@ -34,6 +34,14 @@ impl UseCases for Control {
         Control::run_diff(self, run).await
     }
 
+    async fn run_fork(&self, run: &str, wanted: api::Fork) -> Result<api::Started, Error> {
+        Control::run_fork(self, run, wanted).await
+    }
+
+    async fn run_pause(&self, run: &str) -> Result<(), Error> {
+        Control::run_pause(self, run).await
+    }
+
     async fn run_stop(&self, run: &str) -> Result<(), Error> {
         Control::run_stop(self, run).await
     }
@@ -76,6 +84,14 @@ impl UseCases for Control {
 
     async fn artifact_fetch(&self, digest: &str) -> Result<Vec<u8>, Error> {
         Control::artifact_fetch(self, digest).await
+    }
+
+    async fn usage(&self) -> Result<api::Usage, Error> {
+        Control::usage(self).await
+    }
+
+    async fn sweep(&self, order: api::Sweep) -> Result<api::Swept, Error> {
+        Control::sweep(self, order).await
     }
 
     async fn audit_verify(&self) -> Result<api::Audit, Error> {

@@ -51,6 +51,8 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/runs/{run}", get(run_fetch::<U>))
         .route("/runs/{run}/events", get(run_events::<U>))
         .route("/runs/{run}/diff", get(run_diff::<U>))
+        .route("/runs/{run}/fork", post(run_fork::<U>))
+        .route("/runs/{run}/pause", post(run_pause::<U>))
         .route("/runs/{run}/stop", post(run_stop::<U>))
         .route("/runs/{run}/cancel", post(run_cancel::<U>))
         .route("/runs/{run}/resume", post(run_resume::<U>))
@@ -62,6 +64,8 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/gates/{gate}", get(gate_fetch::<U>))
         .route("/gates/{gate}/answer", post(gate_answer::<U>))
         .route("/artifacts/{digest}", get(artifact_fetch::<U>))
+        .route("/usage", get(usage::<U>))
+        .route("/sweep", post(sweep::<U>))
         .route("/audit/verify", post(audit_verify::<U>))
         .route("/shutdown", post(shutdown::<U>))
         .route("/events", get(events::<U>));
@@ -138,6 +142,22 @@ async fn run_events<U: UseCases>(
 
 async fn run_diff<U: UseCases>(State(house): State<House<U>>, Named(run): Named) -> Answer<api::Diff> {
     Ok(Json(house.use_cases.run_diff(&run).await?))
+}
+
+async fn run_fork<U: UseCases>(
+    State(house): State<House<U>>,
+    Named(run): Named,
+    Body(wanted): Body<api::Fork>,
+) -> Result<(StatusCode, Json<api::Started>), Problem> {
+    Ok((StatusCode::CREATED, Json(house.use_cases.run_fork(&run, wanted).await?)))
+}
+
+async fn run_pause<U: UseCases>(
+    State(house): State<House<U>>,
+    Named(run): Named,
+) -> Result<StatusCode, Problem> {
+    house.use_cases.run_pause(&run).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn run_stop<U: UseCases>(
@@ -220,6 +240,17 @@ async fn artifact_fetch<U: UseCases>(
     let headers =
         [(header::CONTENT_TYPE, "application/octet-stream"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     Ok((headers, bytes).into_response())
+}
+
+async fn usage<U: UseCases>(State(house): State<House<U>>) -> Answer<api::Usage> {
+    Ok(Json(house.use_cases.usage().await?))
+}
+
+async fn sweep<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(order): Body<api::Sweep>,
+) -> Answer<api::Swept> {
+    Ok(Json(house.use_cases.sweep(order).await?))
 }
 
 async fn audit_verify<U: UseCases>(State(house): State<House<U>>) -> Answer<api::Audit> {

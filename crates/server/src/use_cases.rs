@@ -35,7 +35,15 @@ pub trait UseCases: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<api::Event>, Error>> + Send;
     /// What a run has changed.
     fn run_diff(&self, run: &str) -> impl Future<Output = Result<api::Diff, Error>> + Send;
-    /// Lets a run rest; it can be resumed.
+    /// Starts a run of the same mission that goes on from where another one stood.
+    fn run_fork(
+        &self,
+        run: &str,
+        wanted: api::Fork,
+    ) -> impl Future<Output = Result<api::Started, Error>> + Send;
+    /// Lets a run rest when what runs has ended; it can be resumed.
+    fn run_pause(&self, run: &str) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Interrupts what runs and lets the run rest; it can be resumed.
     fn run_stop(&self, run: &str) -> impl Future<Output = Result<(), Error>> + Send;
     /// Ends a run for good.
     fn run_cancel(&self, run: &str) -> impl Future<Output = Result<(), Error>> + Send;
@@ -61,6 +69,10 @@ pub trait UseCases: Send + Sync + 'static {
     ) -> impl Future<Output = Result<api::Gate, Error>> + Send;
     /// The bytes of an artifact.
     fn artifact_fetch(&self, digest: &str) -> impl Future<Output = Result<Vec<u8>, Error>> + Send;
+    /// What lies in the home.
+    fn usage(&self) -> impl Future<Output = Result<api::Usage, Error>> + Send;
+    /// Takes away what has served its time.
+    fn sweep(&self, order: api::Sweep) -> impl Future<Output = Result<api::Swept, Error>> + Send;
     /// Verifies the chains of all runs.
     fn audit_verify(&self) -> impl Future<Output = Result<api::Audit, Error>> + Send;
     /// Asks the daemon to end. Its runs go on when it is started again.

@@ -19,3 +19,34 @@ pub(crate) fn ignore_in_tree(git_dir: &Path) -> io::Result<()> {
     }
     fs::write(path, RAW)
 }
+
+/// Attributes under which the bytes of a file may differ from those of its blob.
+pub(crate) const ALTERING: [&str; 5] = ["filter", "eol", "ident", "working-tree-encoding", "crlf"];
+
+/// What an attribute of [`ALTERING`] does to a file, as `git check-attr` tells its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alteration {
+    /// Nothing.
+    None,
+    /// Ends of lines are recorded as `\n`: nothing to a file that has no `\r\n`.
+    LineFeeds,
+    /// The bytes on disk are others.
+    Other,
+}
+
+impl Alteration {
+    pub(crate) fn of(name: &[u8], value: &[u8]) -> Self {
+        match (name, value) {
+            (_, b"unspecified" | b"unset") => Self::None,
+            // `crlf` without a value is an old name of `text`, which alters nothing by itself.
+            (b"crlf", b"set") => Self::None,
+            (b"eol", b"lf") => Self::LineFeeds,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Whether bytes hold an end of line that `eol=lf` would alter.
+pub(crate) fn has_crlf(bytes: &[u8]) -> bool {
+    bytes.windows(2).any(|pair| pair == b"\r\n")
+}

@@ -9,14 +9,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::attributes::{self, ALTERING, Alteration};
 use crate::checkout::{Changes, IndexLock, Standing, keep_owner, obstacle, replace};
 use crate::error::{Doing as _, DoingAt as _, Error, list};
 use crate::git::{Git, join_nul, to_path};
 use crate::hold::Hold;
 use crate::id::{Commit, Treeish as _};
 use crate::lens::Lens;
+use crate::manners::{self, Hook, Manners};
 use crate::owner::{self, Place};
-use crate::tree::{Tree, is_ancestor, line_ref};
+use crate::tree::{Tree, are_related, is_ancestor, line_ref};
 
 /// How a delivery ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +27,10 @@ pub enum Delivery {
     FastForwarded {
         /// Where the branch stood.
         from: Commit,
-        /// Where it stands.
+        /// Where it stands: at the commit, or at a merge of it that was made for the owner.
         to: Commit,
+        /// What the owner should know of the hook that follows a merge.
+        note: Option<String>,
     },
     /// The owner's branch contains the commit.
     AlreadyThere,
@@ -41,8 +45,19 @@ pub enum Delivery {
 
 /// Why a delivery stops: it must not, or it cannot.
 enum Stop {
-    Leave(String),
+    Leave(String, Way),
     Failed(Error),
+}
+
+/// How the owner takes the commit over by hand.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Into the repository.
+    Fetch,
+    /// By a merge of the owner's own, which git signs.
+    Merge,
+    /// Into a new clone: the repository is not there, or is another one.
+    Clone,
 }
 
 impl From<Error> for Stop {
@@ -51,23 +66,62 @@ impl From<Error> for Stop {
     }
 }
 
-/// Attributes under which the bytes of a file differ from those of its blob.
-pub(crate) const ALTERING: [&str; 5] = ["filter", "eol", "ident", "working-tree-encoding", "crlf"];
-
 impl Tree {
     /// Fast-forwards the branch `branch` of the owner's repository at `repo` to `commit`, files and
-    /// index included, if that is safe. Repeating it, after a crash too, is harmless.
+    /// index included, if that is safe; with what `manners` allows in the owner's name. Repeating it, after a
+    /// crash too, is harmless; the hook alone may then run twice.
     ///
     /// # Errors
     /// Failures of git and of the file system. That the owner's repository does not allow it is no
     /// error but [`Delivery::Left`].
-    pub fn deliver(&self, repo: &Path, branch: &str, commit: &Commit) -> Result<Delivery, Error> {
+    pub fn deliver(
+        &self,
+        repo: &Path,
+        branch: &str,
+        commit: &Commit,
+        manners: Manners,
+    ) -> Result<Delivery, Error> {
         let hold = self.lock()?;
-        match self.try_deliver(&hold, repo, branch, commit) {
-            Ok(delivery) => Ok(delivery),
-            Err(Stop::Failed(error)) => Err(error),
-            Err(Stop::Leave(reason)) => Ok(Delivery::Left { reason, command: self.fetch_command(branch) }),
+        let delivered = self.try_deliver(&hold, repo, branch, commit, manners);
+        // The hook may start another git, or be slow: nobody else waits for it.
+        drop(hold);
+        let (delivery, place, head) = match delivered {
+            Ok(delivered) => delivered,
+            Err(Stop::Failed(error)) => return Err(error),
+            Err(Stop::Leave(reason, way)) => {
+                let command = match way {
+                    Way::Fetch => self.fetch_command(branch),
+                    Way::Merge => self.fetch_command(branch).replace("git merge ", "git merge --no-ff "),
+                    Way::Clone => self.clone_command(branch, repo),
+                };
+                return Ok(Delivery::Left { reason, command });
+            }
+        };
+        let ran = if manners.hooks { manners::hook_run(&place, &head) } else { None };
+        Ok(match delivery {
+            Delivery::FastForwarded { from, to, note } => {
+                Delivery::FastForwarded { from, to, note: ran.or(note) }
+            }
+            other => other,
+        })
+    }
+
+    /// What the owner types to get Regie's line of the branch `branch` as a repository of its own, beside
+    /// what may stand at `repo`.
+    pub fn clone_command(&self, branch: &str, repo: &Path) -> String {
+        let mut to = repo.as_os_str().to_owned();
+        if repo.symlink_metadata().is_ok() {
+            to.push("-from-regie");
         }
+        let line = line_ref(branch);
+        let line = line.strip_prefix("refs/heads/").unwrap_or(&line).to_owned();
+        let dir = self.git_dir().to_string_lossy();
+        format!(
+            "git clone -b {} {} {}",
+            shell_quoted(&line),
+            shell_quoted(&dir),
+            shell_quoted(&to.to_string_lossy())
+        )
     }
 
     /// What the owner types to merge Regie's line of the branch `branch` by hand.
@@ -77,7 +131,15 @@ impl Tree {
         format!("git fetch {dir} {line} && git merge FETCH_HEAD")
     }
 
-    fn try_deliver(&self, hold: &Hold, repo: &Path, branch: &str, commit: &Commit) -> Result<Delivery, Stop> {
+    /// Gives the delivery, where the owner's repository lies, and the head of the branch afterwards.
+    fn try_deliver(
+        &self,
+        hold: &Hold,
+        repo: &Path,
+        branch: &str,
+        commit: &Commit,
+        manners: Manners,
+    ) -> Result<(Delivery, Place, Commit), Stop> {
         let place = Place::find(repo).map_err(owner_stop)?;
         let lock = IndexLock::take(&place.git_dir).doing_at("lock your index", &place.git_dir)?;
         let Some(mut lock) = lock else {
@@ -93,20 +155,31 @@ impl Tree {
             && self.is_ancestor(&to, commit)?
         {
             // An earlier delivery was interrupted: it comes first.
-            self.fast_forward(hold, &place, &owner.dirty, &mut lock, &from, &to)?;
+            let standing =
+                if self.is_known(&from)? { from.clone() } else { manners::stands_for(&place, &from)? };
+            self.fast_forward(hold, &place, &owner.dirty, &mut lock, [&from, &standing, &to], manners)?;
             owner = owner::inspect_place(&place).map_err(owner_stop)?;
         }
         let lens = Lens::new(&place, &owner.head, Some(self.git_dir()))
             .doing_at("look at your repository", &place.root)?;
         if is_ancestor(lens.git("merge-base"), commit, &owner.head)? {
-            return Ok(Delivery::AlreadyThere);
+            return Ok((Delivery::AlreadyThere, place, owner.head));
         }
-        if !is_ancestor(lens.git("merge-base"), &owner.head, commit)? {
+        let standing = match is_ancestor(lens.git("merge-base"), &owner.head, commit)? {
+            true => owner.head.clone(),
+            false => manners::stands_for(&place, &owner.head)?,
+        };
+        if !is_ancestor(lens.git("merge-base"), &standing, commit)? {
+            if !are_related(lens.git("merge-base"), &owner.head, commit)? {
+                let reason = format!("another repository is at {} now", place.root.display());
+                return Err(Stop::Leave(reason, Way::Clone));
+            }
             return leave(format!("`{branch}` has commits that are not in Regie's line"));
         }
         let from = owner.head;
-        self.fast_forward(hold, &place, &owner.dirty, &mut lock, &from, commit)?;
-        Ok(Delivery::FastForwarded { from, to: commit.clone() })
+        let (to, note) =
+            self.fast_forward(hold, &place, &owner.dirty, &mut lock, [&from, &standing, commit], manners)?;
+        Ok((Delivery::FastForwarded { from, to: to.clone(), note }, place, to))
     }
 
     fn fast_forward(
@@ -115,12 +188,12 @@ impl Tree {
         place: &Place,
         dirty: &[PathBuf],
         lock: &mut IndexLock,
-        from: &Commit,
-        to: &Commit,
-    ) -> Result<(), Stop> {
+        [from, standing, to]: [&Commit; 3],
+        manners: Manners,
+    ) -> Result<(Commit, Option<String>), Stop> {
         let raw = Git::at(self.git_dir(), "diff-tree")
             .args(["-r", "-z", "--raw", "--no-renames", "--full-index", "--no-abbrev"])
-            .args([from.hex(), to.hex()])
+            .args([standing.hex(), to.hex()])
             .run()
             .doing("compare with your branch")?;
         let changes = Changes::parse(&raw).doing("compare with your branch")?;
@@ -132,6 +205,8 @@ impl Tree {
         step.refuse_dirty(dirty)?;
         lock.note(from, to).doing_at("lock your index", &place.git_dir)?;
         step.send_objects()?;
+        let tip = self.tip(&step, standing, manners)?;
+        let note = hook_note(place, manners)?;
         let scratch = Scratch::new(place)?;
         step.build_index(&scratch)?;
         let standing = step.standing(&scratch)?;
@@ -141,9 +216,44 @@ impl Tree {
         step.stage(&scratch)?;
         replace(&place.root, &scratch.stage, &step.changes)?;
         step.swap_index(&scratch)?;
-        step.move_branch()?;
-        Ok(())
+        if manners.hooks && matches!(manners::hook(place)?, Hook::Outside) {
+            manners::hook_due(place, &tip)?;
+        }
+        step.move_branch(&tip)?;
+        Ok((tip, note))
     }
+
+    /// Where the owner's branch will stand: at the commit, or at a merge of it in the owner's name, when the
+    /// owner's commits are signed, or the branch stands at such a merge already.
+    fn tip(&self, step: &Step<'_>, standing: &Commit, manners: Manners) -> Result<Commit, Stop> {
+        let Step { place, from, to, .. } = step;
+        let sign = manners.sign && manners::wants_signature(place)?;
+        if !sign && standing == *from {
+            return Ok((*to).clone());
+        }
+        let tree = self.tree_of(to)?;
+        manners::merge_as_owner(place, from, to, &tree, sign).map_err(|why| {
+            let reason = match sign {
+                true => format!("your commits are to be signed, and signing did not work here: {why}"),
+                false => format!("a merge in your name could not be made: {why}"),
+            };
+            Stop::Leave(reason, Way::Merge)
+        })
+    }
+}
+
+/// What the owner should know of a hook that is there and does not run.
+fn hook_note(place: &Place, manners: Manners) -> Result<Option<String>, Error> {
+    Ok(match (manners::hook(place)?, manners.hooks) {
+        (Hook::InTree(path), true) => Some(format!(
+            "your hook {} was not run: it lies in the tree, where an agent could have written it",
+            path.display()
+        )),
+        (Hook::Outside, false) => Some(
+            "your post-merge hook was not run: `[delivery] hooks = true` in config.toml allows it".into(),
+        ),
+        _ => None,
+    })
 }
 
 /// One fast-forward, from the checks to the move of the branch.
@@ -200,15 +310,30 @@ impl Step<'_> {
         let fields: Vec<&[u8]> = out.split(|b| *b == 0).collect();
         for entry in fields.chunks_exact(3) {
             let [path, name, value] = entry else { continue };
-            // `crlf` without a value is an old name of `text`, which alters nothing by itself.
-            let old_text = *name == b"crlf" && *value == b"set";
-            let plain = old_text || matches!(*value, b"unspecified" | b"unset");
-            if !plain {
+            let is_altered = match Alteration::of(name, value) {
+                Alteration::None => false,
+                Alteration::LineFeeds => self.has_crlf(&to_path(path))?,
+                Alteration::Other => true,
+            };
+            if is_altered {
                 let name = String::from_utf8_lossy(name);
                 return leave(format!("the attribute `{name}` applies to {:?}", to_path(path)));
             }
         }
         Ok(())
+    }
+
+    /// Whether a changed file has lines that end in `\r\n`, before or afterwards.
+    fn has_crlf(&self, path: &Path) -> Result<bool, Error> {
+        let sides = self.changes.0.get(path).into_iter().flat_map(|change| [&change.old, &change.new]);
+        for side in sides.flatten() {
+            let object = side.split(' ').nth(1).unwrap_or_default();
+            let content = self.lens.git("cat-file").args(["blob", object]).run();
+            if attributes::has_crlf(&content.doing("look at the line ends of a file")?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Changes of the owner's are not overwritten, nor are they mixed with a delivery.
@@ -295,12 +420,12 @@ impl Step<'_> {
         fs::rename(&scratch.index, &index).doing_at(DOING, &index)
     }
 
-    fn move_branch(&self) -> Result<(), Error> {
+    fn move_branch(&self, tip: &Commit) -> Result<(), Error> {
         Git::at(&self.place.git_dir, "update-ref")
             .under(self.hold)
             .env("GIT_COMMITTER_NAME", "Regie")
             .env("GIT_COMMITTER_EMAIL", "regie@localhost")
-            .args(["-m", "regie: fast-forward", "HEAD", self.to.hex(), self.from.hex()])
+            .args(["-m", "regie: fast-forward", "HEAD", tip.hex(), self.from.hex()])
             .run()
             .map(|_| ())
             .doing("move your branch")
@@ -337,14 +462,20 @@ impl Drop for Scratch {
 }
 
 fn leave<T>(reason: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Leave(reason.into()))
+    Err(Stop::Leave(reason.into(), Way::Fetch))
 }
 
 /// A state of the owner's repository is a reason to leave it alone; a failure stays one.
 fn owner_stop(error: owner::Error) -> Stop {
     match error {
         error @ (owner::Error::Git { .. } | owner::Error::Io { .. }) => Stop::Failed(Error::Owner(error)),
-        state => Stop::Leave(state.to_string()),
+        owner::Error::NotFound { path } => {
+            Stop::Leave(format!("your repository is not at {} any more", path.display()), Way::Clone)
+        }
+        owner::Error::NoRepository { path } => {
+            Stop::Leave(format!("{} is no git repository any more", path.display()), Way::Clone)
+        }
+        state => Stop::Leave(state.to_string(), Way::Fetch),
     }
 }
 

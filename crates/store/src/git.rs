@@ -2,11 +2,13 @@
 //! configuration but ours, bounded output and typed errors.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::hold::Hold;
 
@@ -37,6 +39,11 @@ const SETTINGS: &[&str] = &[
     "commit.gpgSign=false",
     "safe.directory=*",
 ];
+/// Those of a run that asks for what the others would outrank.
+const PLAIN: &[&str] = &["core.fsmonitor=false", "safe.directory=*"];
+/// What the owner's own git is given of the daemon's environment.
+const OWNERS: [&str; 7] =
+    ["HOME", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "GNUPGHOME"];
 /// Settings that hide the owner's wishes about line ends, attributes and ignored files.
 const NEUTRAL: &[&str] =
     &["core.autocrlf=false", "core.eol=lf", "core.attributesFile=/dev/null", "core.excludesFile=/dev/null"];
@@ -104,6 +111,7 @@ pub(crate) struct Git {
     stdin: Vec<u8>,
     limit: usize,
     owner_settings: bool,
+    plain: bool,
     hold: Option<Hold>,
 }
 
@@ -123,6 +131,7 @@ impl Git {
             stdin: Vec::new(),
             limit: OUTPUT_LIMIT,
             owner_settings: false,
+            plain: false,
             hold: None,
         }
     }
@@ -166,6 +175,67 @@ impl Git {
     pub(crate) fn with_owner_settings(mut self) -> Self {
         self.owner_settings = true;
         self
+    }
+
+    /// Lets settings of the owner be seen that ours would outrank. Only for commands that answer a
+    /// question about them and start nothing.
+    pub(crate) fn owner_config_only(mut self) -> Self {
+        self.plain = true;
+        self
+    }
+
+    /// Runs it as the owner's own git, which may start what the owner's configuration names: signing
+    /// programs, hooks. `None`: it took longer than `within`, and was ended with all of its group.
+    ///
+    /// Its streams are files: whatever it leaves behind keeps nobody waiting.
+    pub(crate) fn run_as_owner(self, within: Duration) -> Result<Option<Outcome>, Error> {
+        let lost = |source| Error::Io { command: self.name.to_owned(), source };
+        let (mut out, mut err) = (tempfile::tempfile().map_err(lost)?, tempfile::tempfile().map_err(lost)?);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the owner's git, for what only the owner's git may do"
+        )]
+        let mut command = Command::new("git");
+        command.env_clear().process_group(0).current_dir(&self.cwd).arg("--no-pager");
+        command.arg(self.name).args(&self.args);
+        for key in OWNERS {
+            if let Some(value) = std::env::var_os(key) {
+                command.env(key, value);
+            }
+        }
+        command
+            .env("PATH", search_path())
+            .env("LC_ALL", "C.UTF-8")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .envs(self.env.iter().map(|(k, v)| (*k, v)))
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().map_err(lost)?)
+            .stderr(err.try_clone().map_err(lost)?);
+        let mut child = command.spawn().map_err(|source| Error::Start { source })?;
+        let begun = Instant::now();
+        let status = loop {
+            match child.try_wait().map_err(lost)? {
+                Some(status) => break status,
+                None if begun.elapsed() > within => {
+                    let _ = rustix::process::kill_process_group(
+                        rustix::process::Pid::from_child(&child),
+                        rustix::process::Signal::KILL,
+                    );
+                    child.wait().map_err(lost)?;
+                    return Ok(None);
+                }
+                None => thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        let read = |file: &mut std::fs::File, most: u64| -> io::Result<Vec<u8>> {
+            let mut kept = Vec::new();
+            file.seek(SeekFrom::Start(0))?;
+            file.take(most).read_to_end(&mut kept)?;
+            Ok(kept)
+        };
+        let stdout = read(&mut out, OUTPUT_LIMIT as u64).map_err(lost)?;
+        let stderr = read(&mut err, STDERR_LIMIT).map_err(lost)?;
+        Ok(Some(Outcome { code: status.code().unwrap_or(-1), stdout, truncated: false, stderr }))
     }
 
     /// Lets it share the exclusive use of what it works on.
@@ -235,10 +305,11 @@ impl Git {
 
     fn command(&self) -> Command {
         #[expect(clippy::disallowed_methods, reason = "the one place where the host starts git")]
-        let mut command = Command::new("git");
+        let mut command = Command::new(program());
         command.env_clear().current_dir(&self.cwd).arg("--no-pager");
         let neutral = if self.owner_settings { &[] } else { NEUTRAL };
-        for setting in SETTINGS.iter().chain(neutral) {
+        let ours = if self.plain { PLAIN } else { SETTINGS };
+        for setting in ours.iter().chain(neutral) {
             command.args(["-c", setting]);
         }
         command.arg(self.name).args(&self.args);
@@ -292,6 +363,16 @@ fn search_path() -> OsString {
         Ok(path) if !path.is_empty() => path,
         _ => OsString::from("/usr/local/bin:/usr/bin:/bin"),
     }
+}
+
+/// Where `git` lies: given by its whole path it can be started without a copy of this process.
+fn program() -> PathBuf {
+    let named = Path::new("git");
+    let candidates = search_path();
+    let mut found = std::env::split_paths(&candidates).map(|dir| dir.join(named));
+    let is_program =
+        |path: &PathBuf| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file();
+    found.find(is_program).unwrap_or_else(|| named.to_owned())
 }
 
 /// The error for an answer that could not be read.
@@ -350,4 +431,37 @@ fn converse(child: &mut Child, input: &[u8], limit: usize) -> io::Result<Outcome
         let stderr = said.join().unwrap_or_default();
         Ok(Outcome { code: status.code().unwrap_or(-1), stdout: out, truncated, stderr })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_the_owners_git_starts_is_ended_with_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let repo = scratch.path();
+        Git::in_dir(repo, "init").args(["-q", "."]).run().unwrap();
+        let hook = repo.join(".git/hooks/post-merge");
+        fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        let mark = "735186310";
+        fs::write(&hook, format!("#!/bin/sh\necho begun\nsleep {mark}\n")).unwrap();
+        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        let run = Git::in_dir(repo, "hook").args(["run", "post-merge", "--", "0"]);
+        assert!(run.run_as_owner(Duration::from_millis(300)).unwrap().is_none());
+        let is_alive = || {
+            fs::read_dir("/proc").unwrap().flatten().any(|process| {
+                let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+                let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+                !stat.contains(") Z ") && String::from_utf8_lossy(&line).contains(mark)
+            })
+        };
+        // Whoever is killed may need a moment to be gone.
+        while is_alive() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
 }

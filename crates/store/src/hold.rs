@@ -3,10 +3,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
+
+use rustix::fs::{Timespec, Timestamps, futimens};
 
 /// A lock of the operating system on a file. The file is the standard error of the gits that work
 /// under it: that is what makes them share the lock.
@@ -25,6 +27,14 @@ impl Hold {
     pub(crate) fn stderr(&self) -> io::Result<Stdio> {
         self.0.set_len(0)?;
         Ok(Stdio::from(self.0.try_clone()?))
+    }
+
+    /// Now, by the clock that stamps the files beside it: seconds and nanoseconds.
+    pub(crate) fn moment(&self) -> io::Result<(i64, i64)> {
+        let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+        futimens(&*self.0, &Timestamps { last_access: now, last_modification: now })?;
+        let meta = self.0.metadata()?;
+        Ok((meta.ctime(), meta.ctime_nsec()))
     }
 
     /// The first bytes of what the last git said there.

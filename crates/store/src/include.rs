@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::checkout::make_parents;
@@ -18,9 +18,9 @@ use crate::workspace::Workspace;
 
 /// The file with the patterns, in the form of a `.gitignore`, at the top of the owner's checkout.
 pub const INCLUDE_FILE: &str = ".worktreeinclude";
-/// The most files that are copied, and the most bytes in all.
-const MOST_FILES: usize = 5_000;
-const MOST_BYTES: u64 = 512 << 20;
+/// The most files that are copied, and the most bytes in all: what a large project's dependencies take.
+const MOST_FILES: usize = 100_000;
+const MOST_BYTES: u64 = 4 << 30;
 
 /// What came of `.worktreeinclude`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,8 +32,9 @@ pub struct Included {
 }
 
 impl Workspace {
-    /// Copies the owner's ignored files that match `.worktreeinclude` into the fresh workspace. Links
-    /// are not followed.
+    /// Copies the owner's ignored files that match `.worktreeinclude` into the fresh workspace. Links are
+    /// copied as links: installed dependencies are full of them, and in the jail they lead to nothing more
+    /// than a step can reach anyway.
     ///
     /// # Errors
     /// When git or the file system fails.
@@ -79,14 +80,21 @@ impl Workspace {
         }
         let (from, to) = (root.join(path), self.dir().join(path));
         let meta = from.symlink_metadata()?;
-        if !meta.is_file() || !path.ancestors().skip(1).all(|parent| real(root, parent)) {
-            return Ok(Err("links and special files are not followed"));
+        if !path.ancestors().skip(1).all(|parent| real(root, parent)) {
+            return Ok(Err("it lies beyond a link"));
+        }
+        if !meta.is_file() && !meta.is_symlink() {
+            return Ok(Err("it is no file"));
         }
         if to.symlink_metadata().is_ok() {
             return Ok(Err("the commit has a file of that name"));
         }
         if make_parents(self.dir(), path).is_err() {
             return Ok(Err("the commit has no directory there"));
+        }
+        if meta.is_symlink() {
+            symlink(fs::read_link(&from)?, &to)?;
+            return Ok(Ok(0));
         }
         let mut source = OpenOptions::new().read(true).custom_flags(no_follow()).open(&from)?;
         let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to)?;
@@ -125,6 +133,6 @@ impl Workspace {
 }
 
 /// `O_NOFOLLOW`.
-fn no_follow() -> i32 {
+pub(crate) fn no_follow() -> i32 {
     i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
 }

@@ -81,6 +81,11 @@ impl Lens {
         }
     }
 
+    /// The top of the owner's checkout.
+    pub(crate) fn owner_root(&self) -> &Path {
+        &self.place.root
+    }
+
     /// The owner's store of objects.
     pub(crate) fn objects(&self) -> PathBuf {
         self.place.common_dir.join("objects")
@@ -88,7 +93,7 @@ impl Lens {
 }
 
 /// A path as git reads it in a list that colons separate.
-fn quoted(path: &Path) -> OsString {
+pub(crate) fn quoted(path: &Path) -> OsString {
     let mut out = vec![b'"'];
     for byte in OsStr::as_bytes(path.as_os_str()) {
         if matches!(byte, b'"' | b'\\') {

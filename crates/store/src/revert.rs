@@ -88,7 +88,7 @@ impl Tree {
         }
     }
 
-    fn parent(&self, commit: &Commit, number: u8) -> Result<Option<Commit>, Error> {
+    pub(crate) fn parent(&self, commit: &Commit, number: u8) -> Result<Option<Commit>, Error> {
         self.ref_head(&format!("{commit}^{number}"))
     }
 

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::{self, join_nul, split_nul, to_path};
 use crate::id::{TreeId, Treeish as _};
+use crate::seen::Seen;
 use crate::workspace::{Workspace, remove_if_there};
 
 /// The files of a workspace at one moment.
@@ -74,6 +75,10 @@ impl Workspace {
 
     fn record(&self) -> Result<Snapshot, Error> {
         self.clear_left_overs()?;
+        if let Some(tree) = self.unchanged() {
+            return Ok(Snapshot { tree, skipped: Vec::new() });
+        }
+        let begun = self.moment();
         let tracked = self.tracked()?;
         let untracked = self.untracked()?;
         let mut scan = Scan::new(self.dir());
@@ -91,6 +96,9 @@ impl Workspace {
         self.index_add(&mut scan)?;
         self.refuse_new_submodules(&tracked.submodules)?;
         let tree = self.git("write-tree").object().doing("write a snapshot")?;
+        if let Some(begun) = begun.filter(|_| scan.skipped.is_empty()) {
+            self.remember(Seen::take(self, &tree, &scan.present, begun));
+        }
         Ok(Snapshot { tree, skipped: scan.skipped.into_iter().collect() })
     }
 
@@ -107,9 +115,13 @@ impl Workspace {
         self.clear_left_overs()?;
         let rewrite = || self.git("read-tree").args(["--reset", "-u", tree.hex()]).run();
         if rewrite().is_err() {
-            // An agent may have taken away the owner's right to write: give it back once.
+            // An agent may have taken away the owner's right to write: give it back once. Or it has filled
+            // the disk: what goes in the end goes first then, which needs no room.
             make_writable(self.dir());
             self.clear_left_overs()?;
+            for path in self.untracked()? {
+                self.remove(&path)?;
+            }
             rewrite().doing("restore the workspace")?;
         }
         for path in self.untracked()? {
@@ -153,8 +165,16 @@ impl Workspace {
         Ok(tracked)
     }
 
-    /// Files that are neither tracked nor ignored, those of nested repositories included.
+    /// The new files that count: neither brought in by the owner nor made by a setup.
     pub(crate) fn untracked(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut files = self.strangers()?;
+        let made = self.made();
+        files.retain(|path| !made.holds(path));
+        Ok(files)
+    }
+
+    /// Files that are neither tracked nor ignored, those of nested repositories included.
+    pub(crate) fn strangers(&self) -> Result<Vec<PathBuf>, Error> {
         let included = self.included();
         let none = self.index_path().with_extension("none");
         let mut files = Vec::new();
@@ -384,7 +404,7 @@ pub(crate) fn is_git_name(name: &[u8]) -> bool {
 }
 
 /// Gives the user of this process all rights over the directories below `dir`, as far as it can.
-fn make_writable(dir: &Path) {
+pub(crate) fn make_writable(dir: &Path) {
     let mut dirs = vec![dir.to_owned()];
     while let Some(dir) = dirs.pop() {
         let Ok(meta) = dir.symlink_metadata() else { continue };

@@ -35,13 +35,19 @@ impl Tree {
     pub fn open_or_create(git_dir: &Path) -> Result<Self, Error> {
         let git_dir = std::path::absolute(git_dir).doing_at("find the store", git_dir)?;
         fs::create_dir_all(&git_dir).doing_at("create the store", &git_dir)?;
-        if !git_dir.join("HEAD").exists() || !git_dir.join("config").exists() {
-            Git::in_dir(&git_dir, "init")
-                .args(["-q", "--bare", "--template=", "--initial-branch=none", "."])
-                .run()
-                .doing("create the store")?;
-            // Snapshots are reachable from no ref; nobody may prune them by chance.
-            Git::at(&git_dir, "config").args(["gc.auto", "0"]).run().doing("set up the store")?;
+        // The attributes come last: where they are, the rest is. Whoever comes at the same moment waits.
+        if !git_dir.join("info/attributes").exists() {
+            let path = git_dir.join("regie.lock");
+            let _hold = Hold::take(&path).doing_at("lock the store", &path)?;
+            if !git_dir.join("HEAD").exists() || !git_dir.join("config").exists() {
+                Git::in_dir(&git_dir, "init")
+                    .args(["-q", "--bare", "--template=", "--initial-branch=none", "."])
+                    .run()
+                    .doing("create the store")?;
+                // Snapshots are reachable from no ref; nobody may prune them by chance.
+                Git::at(&git_dir, "config").args(["gc.auto", "0"]).run().doing("set up the store")?;
+            }
+            attributes::ignore_in_tree(&git_dir).doing_at("set up the store", &git_dir)?;
         }
         attributes::ignore_in_tree(&git_dir).doing_at("set up the store", &git_dir)?;
         Ok(Self { git_dir })
@@ -79,6 +85,16 @@ impl Tree {
             return Ok(old);
         }
         if self.is_ancestor(&old, head)? {
+            self.ref_move(&hold, &line, head, Some(&old))?;
+            return Ok(head.clone());
+        }
+        if !self.are_related(&old, head)? {
+            // Another repository has taken the place of the one that was known here. What was merged
+            // for that one is kept beside, and the line begins anew.
+            let kept = former_ref(&owner.branch, &old);
+            if self.ref_head(&kept)?.is_none() {
+                self.ref_move(&hold, &kept, &old, None)?;
+            }
             self.ref_move(&hold, &line, head, Some(&old))?;
             return Ok(head.clone());
         }
@@ -203,6 +219,19 @@ impl Tree {
         is_ancestor(Git::at(&self.git_dir, "merge-base"), old, new)
     }
 
+    /// Whether a commit is in this tree's store.
+    pub(crate) fn is_known(&self, commit: &Commit) -> Result<bool, Error> {
+        Ok(self.ref_head(commit.hex())?.is_some())
+    }
+
+    /// Whether two commits have a beginning in common.
+    ///
+    /// # Errors
+    /// [`Error::Git`] when one of them is not in this tree's store.
+    pub fn are_related(&self, one: &Commit, other: &Commit) -> Result<bool, Error> {
+        are_related(Git::at(&self.git_dir, "merge-base"), one, other)
+    }
+
     pub(crate) fn merge_trees(&self, ours: &Commit, theirs: &Commit) -> Result<Merged, Error> {
         merged(Git::at(&self.git_dir, "merge-tree").args(["--write-tree"]), ours, theirs)
     }
@@ -279,6 +308,16 @@ pub(crate) fn is_ancestor(git: Git, old: &Commit, new: &Commit) -> Result<bool, 
     }
 }
 
+/// Whether two commits have a beginning in common, asked with a prepared `git merge-base`.
+pub(crate) fn are_related(git: Git, one: &Commit, other: &Commit) -> Result<bool, Error> {
+    let outcome = git.args([one.hex(), other.hex()]).outcome().doing("compare two commits")?;
+    match outcome.code {
+        0 => Ok(true),
+        1 => Ok(false),
+        _ => Err(outcome.failure("merge-base")).doing("compare two commits"),
+    }
+}
+
 /// What a prepared `git merge-tree` gives.
 fn merged(git: Git, ours: &Commit, theirs: &Commit) -> Result<Merged, Error> {
     let outcome = git
@@ -301,6 +340,12 @@ fn merged(git: Git, ours: &Commit, theirs: &Commit) -> Result<Merged, Error> {
 /// The ref of Regie's line of an owner's branch.
 pub(crate) fn line_ref(branch: &str) -> String {
     format!("refs/heads/lines/{branch}")
+}
+
+/// Where a line is kept whose repository was replaced by another one.
+pub fn former_ref(branch: &str, head: &Commit) -> String {
+    let short: String = head.hex().chars().take(12).collect();
+    format!("refs/former/{branch}/{short}")
 }
 
 /// The ref of a run's branch. Only names that git, shells and file systems all take are accepted.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::deliver::ALTERING;
+use crate::attributes::{self, ALTERING, Alteration};
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::{Git, join_nul, split_nul, to_path};
 use crate::id::{Commit, TreeId, Treeish as _};
@@ -143,8 +143,17 @@ fn refuse_altered(lens: &Lens, paths: &[PathBuf]) -> Result<(), Error> {
     let fields: Vec<&[u8]> = out.split(|b| *b == 0).collect();
     for entry in fields.chunks_exact(3) {
         let [path, name, value] = entry else { continue };
-        let old_text = *name == b"crlf" && *value == b"set";
-        if !old_text && !matches!(*value, b"unspecified" | b"unset") {
+        let is_altered = match Alteration::of(name, value) {
+            Alteration::None => false,
+            Alteration::LineFeeds => {
+                let at = lens.owner_root().join(to_path(path));
+                // What a link leads to is no content of it.
+                let is_file = at.symlink_metadata().is_ok_and(|meta| meta.is_file());
+                is_file && attributes::has_crlf(&fs::read(&at).doing_at("look at the line ends", &at)?)
+            }
+            Alteration::Other => true,
+        };
+        if is_altered {
             let (name, path) = (String::from_utf8_lossy(name), to_path(path));
             return Err(Error::Altered { what: format!("the attribute `{name}` applies to {path:?}") });
         }

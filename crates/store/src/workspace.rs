@@ -3,13 +3,15 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::diff::Diff;
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::Git;
 use crate::hold::Hold;
-use crate::id::{Commit, Treeish as _};
+use crate::id::{Commit, TreeId, Treeish as _};
 use crate::message::{Message, Signature};
+use crate::seen::{Moment, Seen};
 use crate::tree::{Tree, branch_ref};
 
 /// The files of one branch, with exactly one writer.
@@ -20,6 +22,8 @@ pub struct Workspace {
     dir: PathBuf,
     index: PathBuf,
     hold: Option<Hold>,
+    /// What its last snapshot saw; its clones share it.
+    seen: Arc<Mutex<Option<Seen>>>,
 }
 
 impl Tree {
@@ -74,7 +78,14 @@ impl Workspace {
         branch_ref(branch)?;
         let dir = std::path::absolute(dir).doing_at("find the workspace", dir)?;
         let index = beside(&dir, ".index");
-        Ok(Self { tree: tree.clone(), branch: branch.to_owned(), dir, index, hold: None })
+        Ok(Self {
+            tree: tree.clone(),
+            branch: branch.to_owned(),
+            dir,
+            index,
+            hold: None,
+            seen: Arc::default(),
+        })
     }
 
     /// The same workspace for exclusive use. Waits for a git that a killed process left working.
@@ -146,6 +157,27 @@ impl Workspace {
     /// When the files cannot be recorded.
     pub fn diff(&self, from: &Commit) -> Result<Diff, Error> {
         self.tree.diff(from, &self.snapshot()?.tree)
+    }
+
+    /// The snapshot of files that are still as the last one saw them.
+    pub(crate) fn unchanged(&self) -> Option<TreeId> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        if !seen.holds(self) {
+            return None;
+        }
+        let tree = seen.tree.clone();
+        self.remember(Some(seen));
+        Some(tree)
+    }
+
+    /// Keeps what a snapshot saw for the next one.
+    pub(crate) fn remember(&self, seen: Option<Seen>) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+    }
+
+    /// Now, by the clock of the file system; `None` when it is not held.
+    pub(crate) fn moment(&self) -> Option<Moment> {
+        self.hold.as_ref()?.moment().ok()
     }
 
     /// The command `name` over the files and the index of the workspace.

@@ -18,19 +18,28 @@ pub use journal::MemoryJournal;
 
 /// The time of the tokio runtime: with paused time it goes as fast as the test.
 #[derive(Debug)]
-pub struct RuntimeClock(Instant);
+pub struct RuntimeClock {
+    begun: Instant,
+    /// What has passed on the wall and not for the runtime, in milliseconds.
+    slept: AtomicU64,
+}
 
 impl RuntimeClock {
     /// Begins now, which it calls noon of a UTC day.
     pub fn begin() -> Self {
-        Self(Instant::now())
+        Self { begun: Instant::now(), slept: AtomicU64::new(0) }
+    }
+
+    /// The machine sleeps: this many milliseconds pass on the wall, and none for whoever waits.
+    pub fn sleep_through(&self, millis: u64) {
+        self.slept.fetch_add(millis, Ordering::Relaxed);
     }
 }
 
 impl Clock for RuntimeClock {
     fn now(&self) -> Timestamp {
-        let millis = u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX);
-        crate::suite::history::NOON.plus(millis)
+        let millis = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        crate::suite::history::NOON.plus(millis).plus(self.slept.load(Ordering::Relaxed))
     }
 }
 

@@ -19,12 +19,14 @@
 //! | `check` | what must hold |
 //! | `world` | daemons around a journal |
 //! | `owner` | what the owner says |
+//! | `fork` | a run that goes on from another one |
 //! | `schedule` | what happens next |
 
 mod authority;
 mod check;
 mod dice;
 mod executor;
+mod fork;
 mod journal;
 mod outside;
 mod owner;

@@ -102,6 +102,10 @@ impl<H: History + ?Sized> Authority for Door<H> {
         }
     }
 
+    fn day_cap(&self) -> u64 {
+        self.day_cap.nanodollars()
+    }
+
     fn patience(&self, _: &Action<'_>) -> u64 {
         PATIENCE
     }

@@ -12,6 +12,8 @@ use kernel::port::Action;
 pub const MERGE: &str = "merge";
 /// The tool that hands a finished merge to the owner's branch: the second half of an approved merge.
 pub const DELIVER: &str = "deliver";
+/// The tool that sets a project up: the only step that has the machine's network.
+pub const SETUP: &str = "setup";
 
 /// All that a decision depends on.
 #[derive(Debug, Clone)]
@@ -89,7 +91,7 @@ impl Policy {
     }
 }
 
-const BUILT_IN: [Rule; 13] = [
+const BUILT_IN: [Rule; 14] = [
     Rule {
         verdict: Verdict::Deny,
         text: "the lease of this run was revoked",
@@ -112,6 +114,11 @@ const BUILT_IN: [Rule; 13] = [
         matches: |case| case.action.risk == Risk::Network,
     },
     Rule { verdict: Verdict::Ask, text: "a merge needs the owner's approval", matches: is_merge },
+    Rule {
+        verdict: Verdict::Ask,
+        text: "a setup has the network of this machine, which needs the owner's approval",
+        matches: |case| is_tool(case) && case.action.tool == SETUP,
+    },
     Rule {
         verdict: Verdict::Ask,
         text: "what leaves the house or cannot be taken back needs the owner's approval",
@@ -158,7 +165,7 @@ const BUILT_IN: [Rule; 13] = [
     },
     Rule {
         verdict: Verdict::Allow,
-        text: "the owner's criteria are run inside the jail",
+        text: "the criteria are run inside the jail",
         matches: |case| {
             case.action.kind == StepKind::Verdict
                 && case.action.effect == Effect::WorkspaceWrite

@@ -1,7 +1,7 @@
 //! What the host does with its own git dir: checkpoint, merge, deliver. Each is idempotent under the
 //! step's key, so a crash in the middle is followed by the same call again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::{Amount, Digest, Outcome, Payload, StepKind};
@@ -11,18 +11,22 @@ use engine::host::{
 };
 use kernel::fault::{Point, point};
 use kernel::machine::Input;
-use kernel::port::{Artifacts, Clock, Executor, Finished, Inbox, Journal, Probe, Work};
+use kernel::port::{Artifacts, Clock, Executor, Finished, Inbox, Journal, Probe, Refused, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::{Commit, Message, Signature, Treeish as _};
 
 use super::inflight::Inflight;
+use super::room;
 use crate::layout::Layout;
 use crate::runs::Charter;
 use crate::view;
 
 /// The longest piece of a patch that is kept in a checkpoint itself, in bytes.
 const PREVIEW: usize = 16 * 1024;
+
+/// What a delivery may do in the owner's name, as the owner has it at each moment.
+pub type Manners = Arc<dyn Fn() -> store::Manners + Send + Sync>;
 
 /// Executes the steps of the host.
 #[derive(Clone)]
@@ -31,7 +35,23 @@ pub struct HostExecutor {
     journal: Arc<dyn Journal>,
     artifacts: Arc<dyn Artifacts>,
     clock: Arc<dyn Clock>,
+    manners: Manners,
     inflight: Inflight,
+}
+
+/// Where a branch stands.
+struct Stand {
+    head: Commit,
+    /// What its changes are counted against.
+    base: Commit,
+    followed: bool,
+    conflicts: Vec<PathBuf>,
+}
+
+impl Stand {
+    fn at(head: Commit, base: Commit) -> Self {
+        Self { head, base, followed: false, conflicts: Vec::new() }
+    }
 }
 
 /// Why a step of the host failed: its code and its words, with all causes.
@@ -45,7 +65,13 @@ impl HostExecutor {
         artifacts: Arc<dyn Artifacts>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { layout, journal, artifacts, clock, inflight: Inflight::default() }
+        let manners: Manners = Arc::new(|| store::Manners::NONE);
+        Self { layout, journal, artifacts, clock, manners, inflight: Inflight::default() }
+    }
+
+    /// The same, with what a delivery may do in the owner's name.
+    pub fn with_manners(self, manners: Manners) -> Self {
+        Self { manners, ..self }
     }
 
     /// Whether a tool call of this name is the host's.
@@ -53,18 +79,27 @@ impl HostExecutor {
         matches!(tool, MERGE | DELIVER)
     }
 
-    fn execute(&self, work: &Work) -> Finished {
+    /// Every step here is done once under its key, so one that met a full disk is refused: the run rests,
+    /// and the same step is taken again.
+    fn execute(&self, work: &Work) -> Result<Finished, Refused> {
         let charter = match Charter::read(&*self.journal, work.run) {
             Ok(charter) => charter,
-            Err(error) => return failed(&failure("run.unreadable", &error)),
+            Err(error) => return Ok(failed(&failure("run.unreadable", &error))),
         };
+        let mut repository = None;
         let done = match work.kind {
             StepKind::Checkpoint => self.checkpoint(work, &charter),
             _ if work.tool == MERGE => return self.merge(work, &charter),
-            _ => self.deliver(work, &charter),
+            _ => {
+                repository = Some(Path::new(&charter.mission.repository));
+                self.deliver(work, &charter)
+            }
         };
         point(Point::AfterEffect);
-        done.unwrap_or_else(|Failure(code, message)| failed(&HostFailure { code: code.into(), message }))
+        done.or_else(|Failure(code, message)| match room::lacking(&self.layout.home, repository, &message) {
+            Some(refused) => Err(refused),
+            None => Ok(failed(&HostFailure { code: code.into(), message })),
+        })
     }
 
     fn tree(&self, charter: &Charter) -> Result<store::Tree, Failure> {
@@ -88,11 +123,13 @@ impl HostExecutor {
         let head = match &request.keep {
             Some(kept) => commit(kept)?,
             None => {
-                let message = message(request.message, Some(work.key));
+                let message = message(request.message.clone(), Some(work.key));
                 workspace.commit(&message, &self.signature(charter)).map_err(storing)?;
                 tree.branch_head(&request.branch).map_err(storing)?
             }
         };
+        let Stand { head, base, followed, conflicts } =
+            self.stand(work, charter, &request, &workspace, Stand::at(head, base))?;
         let line_head = tree.line_head(&request.line).map_err(storing)?;
         let diff = tree.diff(&base, &head).map_err(storing)?;
         let patch = if diff.patch.is_empty() {
@@ -104,24 +141,65 @@ impl HostExecutor {
         let preview = diff.patch.get(..PREVIEW.min(diff.patch.len())).unwrap_or_default();
         let checkpoint = Checkpoint {
             commit: (!diff.files.is_empty()).then(|| head.hex().to_owned()),
-            base: request.base,
+            base: base.hex().to_owned(),
             line_head: line_head.map(|head| head.hex().to_owned()),
             files: diff.files.iter().map(file_change).collect(),
             added,
             removed,
             patch,
             patch_preview: String::from_utf8_lossy(preview).into_owned(),
+            followed,
+            conflicts: conflicts.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         };
         Ok(Finished { spent: Amount::default(), ..succeeded(&checkpoint, patch) })
     }
 
-    fn merge(&self, work: &Work, charter: &Charter) -> Finished {
+    /// Where the branch stands once it has followed its line, if it has changes of its own and is to.
+    fn stand(
+        &self,
+        work: &Work,
+        charter: &Charter,
+        request: &CheckpointRequest,
+        workspace: &store::Workspace,
+        stand: Stand,
+    ) -> Result<Stand, Failure> {
+        let tree = workspace.tree();
+        if !request.follow
+            || tree.tree_of(&stand.base).map_err(storing)? == tree.tree_of(&stand.head).map_err(storing)?
+        {
+            return Ok(stand);
+        }
+        let asked: Vec<_> = request.unresolved.iter().map(PathBuf::from).collect();
+        let conflicts = tree.unresolved(&stand.head, &asked).map_err(storing)?;
+        if !conflicts.is_empty() {
+            return Ok(Stand { conflicts, ..stand });
+        }
+        let mut words = request.message.clone();
+        words.subject = format!("Merge the line of {} into {}", request.line, request.branch);
+        words.body = String::new();
+        let message = message(words, Some(work.key));
+        let followed = workspace
+            .follow(&request.line, &stand.head, &stand.base, &message, &self.signature(charter))
+            .map_err(storing)?;
+        Ok(match followed {
+            Some(store::Followed { head, base, conflicts }) => {
+                Stand { head, base, followed: true, conflicts }
+            }
+            None => stand,
+        })
+    }
+
+    fn merge(&self, work: &Work, charter: &Charter) -> Result<Finished, Refused> {
         point(Point::MergeBeforeRef);
         let merged = self.try_merge(work, charter);
         point(Point::MergeAfterRef);
         match merged {
-            Ok(commit) => succeeded(&Merged { commit: commit.hex().into() }, None),
-            Err(failed_merge) => failed(&failed_merge),
+            Ok(commit) => Ok(succeeded(&Merged { commit: commit.hex().into() }, None)),
+            Err(answer) if answer.moved || !answer.conflicts.is_empty() => Ok(failed(&answer)),
+            Err(answer) => match room::lacking(&self.layout.home, None, &answer.message) {
+                Some(refused) => Err(refused),
+                None => Ok(failed(&answer)),
+            },
         }
     }
 
@@ -174,14 +252,27 @@ impl HostExecutor {
             }
         }
         point(Point::DeliverBeforeRef);
-        let delivery =
-            tree.deliver(Path::new(&charter.mission.repository), &request.line, &wanted).map_err(storing)?;
+        let repository = Path::new(&charter.mission.repository);
+        let delivery = tree.deliver(repository, &request.line, &wanted, (self.manners)()).map_err(storing);
         point(Point::DeliverAfterRef);
+        let delivery = match delivery {
+            Ok(delivery) => delivery,
+            Err(Failure(code, message)) => {
+                if room::lacking(&self.layout.home, Some(repository), &message).is_some() {
+                    return Err(Failure(code, message));
+                }
+                // The merge is made: whatever stands in the way, there is a command that takes it over.
+                store::Delivery::Left { reason: message, command: tree.fetch_command(&request.line) }
+            }
+        };
         let delivered = match delivery {
-            store::Delivery::FastForwarded { to, .. } => Delivered::FastForwarded { commit: to.hex().into() },
+            store::Delivery::FastForwarded { to, note, .. } => {
+                Delivered::FastForwarded { commit: to.hex().into(), note }
+            }
             store::Delivery::AlreadyThere => Delivered::AlreadyThere,
-            store::Delivery::Left { reason, .. } if !charter.mission.uncommitted.is_empty() => {
-                let repository = Path::new(&charter.mission.repository);
+            store::Delivery::Left { reason, .. }
+                if !charter.mission.uncommitted.is_empty() && repository.join(".git").exists() =>
+            {
                 Delivered::Left {
                     reason,
                     command: tree.fetch_command_over_changes(repository, &request.line),
@@ -199,8 +290,10 @@ impl Executor for HostExecutor {
         self.inflight.spawn(&key, inbox, async move {
             let (step, attempt) = (work.step, work.attempt);
             let finished = tokio::task::spawn_blocking(move || executor.execute(&work)).await;
-            let finished = finished.unwrap_or_else(|error| failed(&failure("store.panicked", &error)));
-            Input::Finished(step, attempt, finished)
+            match finished.unwrap_or_else(|error| Ok(failed(&failure("store.panicked", &error)))) {
+                Ok(finished) => Input::Finished(step, attempt, finished),
+                Err(refused) => Input::Refused(step, attempt, refused),
+            }
         });
     }
 

@@ -38,7 +38,12 @@ fn a_gate_shows_the_exact_action_with_files_and_checks() {
 fn without_criteria_the_gate_says_so() {
     let world = World::new();
     let (_, gate) = world.asked(world.note());
-    assert_eq!(gate.checks, ["nothing was checked: the mission has no definition of done"]);
+    assert_eq!(
+        gate.checks,
+        [
+            "nothing was checked: the mission has no definition of done, and the agent proposed none when asked"
+        ]
+    );
 }
 
 #[test]

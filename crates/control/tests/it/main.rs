@@ -2,6 +2,8 @@
 //! scripted model. Only the runner and its jail are replaced: by something that works on the files.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod day;
+mod fork;
 mod gates;
 mod jail;
 mod merges;

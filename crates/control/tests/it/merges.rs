@@ -106,8 +106,12 @@ fn a_line_that_another_mission_moved_is_asked_about_anew() {
     assert_eq!(fresh.status, "waiting", "{fresh:?}");
     let fresh = world.gate(&mend);
     assert_ne!(fresh.action, stale.action, "it is another action");
-    assert_eq!(fresh.request["head"], stale.request["head"]);
-    assert_eq!(fresh.files, stale.files, "what the criterion left is no part of it");
+    assert_eq!(fresh.files, stale.files, "neither what the criterion left nor what the other brought");
+    let (head, shown) = (fresh.request["head"].as_str().unwrap(), stale.request["head"].as_str().unwrap());
+    let dir = world.tree().git_dir().to_owned();
+    assert_eq!(git(&dir, &["rev-parse", &format!("{head}^1")]), shown, "the same commit, on the line");
+    assert_eq!(git(&dir, &["show", &format!("{head}:NOTE")]), "noted", "what was judged is what is merged");
+    assert_eq!(std::fs::read_to_string(world.workspace(&mend).join("NOTE")).unwrap(), "noted\n");
     let line = world.tree().line_head("main").unwrap().unwrap();
     assert_eq!(fresh.request["expected_line_head"], line.hex());
     world.answer(&fresh, "approve").unwrap();
@@ -133,23 +137,59 @@ fn missions_approved_in_advance_all_come_to_their_merges() {
     assert_eq!(git(world.tree().git_dir(), &["show", &format!("{line}:sum.sh")]), "echo $(($1 + $2))");
 }
 
-#[test]
-fn a_conflict_is_partial_and_the_branch_keeps_the_work() {
-    let world = World::new();
+/// A model that mends the sum, is told of a conflict, and does `then` about it.
+fn mends_and_then(then: &str) -> World {
+    World::with(&format!(
+        "{}\n[[scenario.turn]]\n[[scenario.turn.call]]\nname = \"shell\"\ninput = {{ command = {then:?} }}\n\
+         [[scenario.turn]]\ntext = \"Both are in.\"\n",
+        crate::world::MODEL
+    ))
+}
+
+/// The owner changes the same line while a proposal waits, another mission brings that to the line, and
+/// the proposal is approved.
+fn in_conflict(world: &World) -> String {
     let (run, gate) = world.asked(world.mission());
-    world.write("sum.sh", "echo \"$(($1+$2))\"\n");
-    world.commit("The owner mends it too");
+    world.write("sum.sh", "echo \"$(($1-$2))\"\n");
+    world.commit("The owner quotes it");
     let (other, second) = world.asked(world.note());
     world.answer(&second, "approve").unwrap();
     world.ended(&other);
     world.answer(&gate, "approve").unwrap();
-    let fresh = world.until(&run, |run| run.status != "active" && run.gates != [gate.gate.clone()]);
-    let fresh = world.block(world.control().gate_fetch(&fresh.gates[0])).unwrap();
-    world.answer(&fresh, "approve").unwrap();
+    run
+}
+
+#[test]
+fn a_conflict_goes_back_to_the_agent_with_both_versions() {
+    let world = mends_and_then("cp sum.sh SEEN; printf 'echo \"$(($1+$2))\"\\n' > sum.sh");
+    let run = in_conflict(&world);
+    world.until(&run, |run| run.status == "waiting" && world.model_requests().len() > 5);
+    let told = world.model_requests();
+    let told = told.iter().map(|request| request["messages"].to_string()).max_by_key(String::len).unwrap();
+    assert!(told.contains("other changes were merged into `main`") && told.contains("- sum.sh"), "{told}");
+    let seen = std::fs::read_to_string(world.workspace(&run).join("SEEN")).unwrap();
+    for part in ["<<<<<<< ", "echo $(($1 + $2))\n", "=======", "echo \"$(($1-$2))\"\n", ">>>>>>> "] {
+        assert!(seen.contains(part), "no {part}: {seen}");
+    }
+    let gate = world.gate(&run);
+    world.answer(&gate, "approve").unwrap();
     let (end, reason) = world.ended(&run);
-    assert_eq!(end, "partial");
-    assert!(reason.contains("conflicts in sum.sh") && reason.contains("keeps the work"), "{reason}");
+    assert_eq!(end, "done", "{reason}");
     assert_eq!(world.git(&["show", "HEAD:sum.sh"]), "echo \"$(($1+$2))\"");
+    assert_eq!(world.git(&["show", "HEAD:NOTE"]), "noted");
+    let changed = world.git(&["diff", "--name-only", "HEAD^1", "HEAD"]);
+    assert_eq!(changed, "SEEN\nsum.sh", "only what the run itself did");
+}
+
+#[test]
+fn a_conflict_that_is_not_resolved_is_partial_and_the_branch_keeps_the_work() {
+    let again = "\n[[scenario.turn]]\ntext = \"I leave it.\"\n".repeat(8);
+    let world = World::with(&format!("{}{again}", crate::world::MODEL));
+    let run = in_conflict(&world);
+    let (end, reason) = world.ended(&run);
+    assert_eq!(end, "partial", "{reason}");
+    assert!(reason.contains("conflicts in sum.sh") && reason.contains("keeps the work"), "{reason}");
+    assert_eq!(world.git(&["show", "HEAD:sum.sh"]), "echo \"$(($1-$2))\"");
 }
 
 #[test]

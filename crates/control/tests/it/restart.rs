@@ -69,7 +69,7 @@ fn what_rests_or_is_over_is_left_as_it_is() {
     world.daemon().bare.hold();
     let stopped = world.start(world.mission()).unwrap().run;
     world.block(world.daemon().bare.started(2));
-    world.block(world.control().run_stop(&stopped)).unwrap();
+    world.block(world.control().run_pause(&stopped)).unwrap();
     world.daemon().bare.release();
     world.until(&stopped, |run| run.status == "parked");
     let before = world.control().hello().position;

@@ -104,25 +104,45 @@ fn a_diff_is_that_of_the_workspace_while_the_run_moves_and_of_its_branch_after()
 }
 
 #[test]
-fn a_run_stops_rests_and_goes_on() {
+fn a_run_that_is_paused_rests_when_its_call_has_ended_and_goes_on() {
     let world = World::new();
     world.daemon().bare.hold();
     let run = world.start(world.mission()).unwrap().run;
     world.block(world.daemon().bare.started(1));
-    world.block(world.control().run_stop(&run)).unwrap();
+    world.block(world.control().run_pause(&run)).unwrap();
     let early = world.block(world.control().run_resume(&run, Resume::default())).unwrap_err();
     assert_eq!((early.status(), early.code), (409, "run.stopping"), "it is not said to go on and then rests");
     world.daemon().bare.release();
     let parked = world.until(&run, |run| run.status != "active");
     assert_eq!((parked.status.as_str(), parked.reason.as_deref()), ("parked", Some("stopped by the owner")));
-    assert_eq!(world.model_requests().len(), 1, "nothing new begins after a stop");
-    let again = world.block(world.control().run_stop(&run)).unwrap_err();
+    assert_eq!(world.model_requests().len(), 1, "nothing new begins after a pause");
+    let again = world.block(world.control().run_pause(&run)).unwrap_err();
     assert_eq!((again.status(), again.hint.as_deref()), (409, Some("`regie resume` lets it go on")));
     world.block(world.control().run_resume(&run, Resume::default())).unwrap();
     world.gate(&run);
     // One that moves needs no order.
     world.block(world.control().run_resume(&run, Resume::default())).unwrap();
     assert_eq!(world.facts(&run).iter().filter(|fact| **fact == "resumed").count(), 1);
+}
+
+#[test]
+fn a_run_that_is_stopped_rests_at_once_and_its_call_is_told_to_have_been_interrupted() {
+    let world = World::new();
+    world.daemon().bare.hold();
+    let run = world.start(world.mission()).unwrap().run;
+    world.block(world.daemon().bare.started(1));
+    // Nobody gives the result of the call: it is cut.
+    world.block(world.control().run_stop(&run)).unwrap();
+    let parked = world.until(&run, |run| run.status != "active");
+    assert_eq!((parked.status.as_str(), parked.reason.as_deref()), ("parked", Some("stopped by the owner")));
+    let facts = world.facts(&run);
+    let at = |name| facts.iter().position(|fact| *fact == name).unwrap();
+    assert!(at("interrupted") < at("stop_requested") && at("stop_requested") < at("parked"), "{facts:?}");
+    world.daemon().bare.release();
+    world.block(world.control().run_resume(&run, Resume::default())).unwrap();
+    world.gate(&run);
+    let told = world.model_requests()[1]["messages"].to_string();
+    assert!(told.contains("interrupted by the owner"), "{told}");
 }
 
 #[test]
@@ -220,5 +240,5 @@ fn a_run_of_another_driver_is_refused_and_both_are_named() {
     }
     let Err(refused) = drivers.driver(&first) else { panic!("it is driven") };
     assert_eq!(refused.code, "run.undrivable");
-    assert!(refused.hint.contains("native/9") && refused.hint.contains("native/2"), "{}", refused.hint);
+    assert!(refused.hint.contains("native/9") && refused.hint.contains("native/3"), "{}", refused.hint);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use control::api::{self, AnswerGate, StartMission, Started, Vendor};
 use control::drivers::NativeDrivers;
-use control::executor::{Dispatch, HostExecutor, ModelExecutor};
+use control::executor::{Dispatch, HostExecutor, ModelExecutor, SetupExecutor};
 use control::vendors::Vendors;
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Error, Layout, Parts};
@@ -35,6 +35,10 @@ name = "shell"
 input = { command = "echo noted > NOTE" }
 [[scenario.turn]]
 text = "The note is written."
+[[scenario.turn]]
+text = "A note needs no check."
+[[scenario.turn]]
+text = "There is none."
 
 [[scenario]]
 name = "mend"
@@ -213,6 +217,9 @@ impl World {
             approve_merge: false,
             allow_unjailed: false,
             dirty: false,
+            follow: None,
+            setup: None,
+            services: Vec::new(),
             vendor: self.vendor(),
         }
     }
@@ -315,6 +322,7 @@ impl Daemon {
                 Arc::clone(&clock) as _,
             ),
             jail: Arc::clone(&bare) as _,
+            setup: SetupExecutor::new(layout.clone(), Arc::clone(&journal), Arc::clone(&bare) as _),
             outside: Default::default(),
         };
         let compose = Arc::new(models::anthropic::compose);
@@ -337,6 +345,7 @@ impl Daemon {
             deltas,
             toolbox: engine::Toolbox::built_in().unwrap(),
             jail: world.jail.clone(),
+            manners: Arc::new(|| store::Manners::NONE),
             holder: "daemon:test".into(),
         });
         drop(_inside);
@@ -381,6 +390,14 @@ impl<T: Artifacts> Artifacts for Breakable<T> {
     fn find(&self, beginning: &str) -> Result<Vec<Digest>, ArtifactError> {
         self.part.find(beginning)
     }
+
+    fn stored(&self, digest: Digest) -> Result<Option<kernel::port::Stored>, ArtifactError> {
+        self.part.stored(digest)
+    }
+
+    fn discard(&self, digest: Digest, put_before: domain::Timestamp) -> Result<bool, ArtifactError> {
+        self.part.discard(digest, put_before)
+    }
 }
 
 impl<T: Records> Records for Breakable<T> {
@@ -398,6 +415,10 @@ impl<T: Records> Records for Breakable<T> {
             return Err(RecordError::Storage("no space left".into()));
         }
         self.part.put(kind, key, expected, body)
+    }
+
+    fn kinds(&self) -> Result<Vec<String>, RecordError> {
+        self.part.kinds()
     }
 }
 

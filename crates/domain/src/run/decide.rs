@@ -55,6 +55,8 @@ pub enum Command {
     FireTimer { step: StepNo },
     /// Asks for a stop.
     Stop { by: String },
+    /// Asks for a stop, and interrupts what runs.
+    StopNow { by: String },
     /// Cancels.
     Cancel { by: String },
     /// Lets the run rest.
@@ -216,6 +218,10 @@ impl RunState {
             Command::Stop { by } => {
                 self.moving()?;
                 Fact::StopRequested { by }
+            }
+            Command::StopNow { by } => {
+                self.moving()?;
+                return Ok(vec![Fact::Interrupted { by: by.clone() }, Fact::StopRequested { by }]);
             }
             Command::Cancel { by } => Fact::CancelRequested { by },
             Command::Park { reason } => {

@@ -66,6 +66,7 @@ fn command(state: &RunState, (kind, a, b): Raw) -> Command {
         17 => Command::FireTimer { step },
         18 => Command::Claim { fence: u64::from(b), holder: "node:here".into() },
         19 if b % 8 == 0 => Command::Cancel { by: by() },
+        19 if b % 8 == 1 => Command::StopNow { by: by() },
         19 => Command::Stop { by: by() },
         20 if b % 2 == 0 => Command::Park { reason: Parking::Stopped },
         20 => Command::Resume { by: by() },
@@ -183,4 +184,55 @@ proptest! {
     ) {
         check(&raw);
     }
+}
+
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+
+/// A run with one step that may take 30 minutes, begun at its first minute.
+fn working() -> RunState {
+    let mut state = RunState::new(RunId::from_bytes([1; 16]));
+    let caps = Caps::default();
+    let started = domain::fact::RunStarted { caps, ..samples::started() };
+    state.evolve(Timestamp(0), &Fact::RunStarted(started));
+    let planned = samples::planned(StepNo(1), StepKind::ModelCall, Effect::ModelCall);
+    let planned = domain::fact::StepPlanned { timeout: 30 * MINUTE, ..planned };
+    state.evolve(Timestamp(MINUTE), &Fact::StepPlanned(planned));
+    state
+}
+
+#[test]
+fn hours_in_which_nobody_can_have_worked_are_not_active_time() {
+    let mut state = working();
+    assert_eq!(state.active_time(Timestamp(20 * MINUTE)), 20 * MINUTE, "a long step counts whole");
+    let asleep = state.active_time(Timestamp(10 * HOUR));
+    assert!(asleep <= 36 * MINUTE, "{asleep}");
+    // It is the same when the result is on record, and what follows counts again.
+    let done = Fact::StepCompleted {
+        step: StepNo(1),
+        outcome: Outcome::Succeeded,
+        spent: Amount::CALL,
+        artifacts: Vec::new(),
+    };
+    state.evolve(Timestamp(10 * HOUR), &done);
+    assert_eq!(state.active_time(Timestamp(10 * HOUR)), asleep);
+    assert_eq!(state.active_time(Timestamp(10 * HOUR + MINUTE)), asleep + MINUTE);
+    // A clock that was set back takes nothing away.
+    assert_eq!(state.active_time(Timestamp(0)), 0);
+}
+
+#[test]
+fn what_waits_for_an_instant_or_a_human_is_not_taken_for_sleep_twice() {
+    let mut state = working();
+    let timer = samples::planned(StepNo(2), StepKind::Timer, Effect::Read);
+    state.evolve(Timestamp(2 * MINUTE), &Fact::StepPlanned(timer));
+    state.evolve(
+        Timestamp(2 * MINUTE),
+        &Fact::TimerSet { step: StepNo(2), due: Timestamp(HOUR + 2 * MINUTE) },
+    );
+    assert_eq!(state.active_time(Timestamp(HOUR)), HOUR, "an awaited instant counts");
+    state.evolve(Timestamp(HOUR), &Fact::Parked { reason: Parking::Stopped });
+    assert_eq!(state.active_time(Timestamp(50 * HOUR)), HOUR);
+    state.evolve(Timestamp(50 * HOUR), &Fact::Resumed { by: "human:owner".into() });
+    assert_eq!(state.active_time(Timestamp(50 * HOUR)), HOUR);
 }

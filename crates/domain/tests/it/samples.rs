@@ -1,11 +1,11 @@
 //! One fact of each variant, with every field set to something that shows in its bytes.
 
 use domain::budget::{Caps, Exhausted};
-use domain::fact::{Denial, End, Parking, RunStarted, StepPlanned};
+use domain::fact::{Denial, End, Forked, Parking, Purpose, RunStarted, StepPlanned};
 use domain::gate::{Answer, Question};
 use domain::{
-    Amount, Decision, Digest, Effect, Fact, GateId, LeaseId, MissionId, Outcome, ProjectId, Risk, StepKind,
-    StepNo, Timestamp, Verdict,
+    Amount, Decision, Digest, Effect, Fact, GateId, LeaseId, MissionId, Outcome, ProjectId, Risk, RunId,
+    StepKind, StepNo, Timestamp, Verdict,
 };
 
 pub(crate) const STEP: StepNo = StepNo(7);
@@ -37,7 +37,19 @@ pub(crate) fn started() -> RunStarted {
         system: Digest::of(b"system"),
         tools: Digest::of(b"tools"),
         caps: Caps { tokens: 1, nanodollars: 2, calls: 3, turns: 4, millis: 5 },
+        forked: None,
     }
+}
+
+pub(crate) fn forked() -> Box<Forked> {
+    Box::new(Forked {
+        parent: RunId::from_bytes([8; 16]),
+        step: STEP,
+        seq: 40,
+        head: Digest::of(b"head"),
+        snapshot: Some("snap".into()),
+        purpose: Purpose::FollowUp,
+    })
 }
 
 pub(crate) fn planned(step: StepNo, kind: StepKind, effect: Effect) -> StepPlanned {
@@ -105,5 +117,7 @@ pub(crate) fn facts() -> Vec<Fact> {
         Fact::StepReturned { step: STEP },
         Fact::Said { by: by(), now: true },
         Fact::StepDenied { step: STEP, reason: Denial::Interrupted },
+        Fact::RunStarted(RunStarted { forked: Some(forked()), ..started() }),
+        Fact::Interrupted { by: by() },
     ]
 }

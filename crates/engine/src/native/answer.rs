@@ -72,6 +72,7 @@ impl View {
             self.words = words;
         }
         self.turn = Turn::new(response, &self.config.toolbox);
+        self.define();
         self.push(seq, Message::assistant(response));
         self.answered(response);
         let over = match response.stop {
@@ -126,6 +127,7 @@ impl View {
         }
         let Some(results) = self.turn.results() else { return };
         let turn = std::mem::take(&mut self.turn);
+        let found = if self.stall.watches { self.stall.observe(turn.sights()) } else { None };
         if !turn.is_empty() {
             self.conversation.push(seq, results, turn.stub());
         }
@@ -133,7 +135,10 @@ impl View {
         match turn.exhausted {
             _ if turn.cancelled => self.finish(End::Cancelled, "cancelled by the owner".into()),
             Some(cap) => self.exhausted(cap),
-            None => self.stage = Stage::Asking,
+            None => {
+                self.stage = self.after_turn();
+                self.watch(seq, found);
+            }
         }
     }
 }

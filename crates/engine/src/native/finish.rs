@@ -22,7 +22,7 @@ const MOVES: u32 = 5;
 const SUMMARY: usize = 2_000;
 
 impl View {
-    pub(super) fn checkpointed(&mut self, outcome: Outcome, payload: Option<&Payload>) {
+    pub(super) fn checkpointed(&mut self, seq: u64, outcome: Outcome, payload: Option<&Payload>) {
         let checkpoint = match outcome {
             Outcome::Succeeded => parse::<Checkpoint>(payload),
             _ => None,
@@ -33,11 +33,13 @@ impl View {
         };
         match (checkpoint, saving) {
             (Some(checkpoint), saving) => {
+                self.unresolved.clone_from(&checkpoint.conflicts);
                 self.checkpoint = Some(checkpoint);
                 self.touched = false;
                 match saving {
                     Some((end, reason)) => self.finish(end, format!("{reason}; {}", self.kept())),
-                    None => self.judge_all(),
+                    None if self.unresolved.is_empty() => self.judge_all(seq),
+                    None => self.conflicted(seq),
                 }
             }
             (None, Some((end, reason))) => {
@@ -55,10 +57,23 @@ impl View {
         }
     }
 
-    fn judge_all(&mut self) {
+    /// Others changed the same places: the agent resolves it in its workspace, which holds both versions.
+    fn conflicted(&mut self, seq: u64) {
+        let paths = self.unresolved.join(", ");
+        if self.moves >= MOVES && !self.is_spoken_to() {
+            let reason = format!("the merge was not made: conflicts in {paths}; {}", self.kept());
+            return self.finish(End::Partial, reason);
+        }
+        self.moves = self.moves.saturating_add(1);
+        let line = self.mission.as_ref().map(|mission| mission.line.clone()).unwrap_or_default();
+        self.say(seq, prompt::conflict(&line, &self.unresolved));
+        self.stage = Stage::Asking;
+    }
+
+    fn judge_all(&mut self, seq: u64) {
         self.judgements.fill(Judgement::Due);
         self.stage = Stage::Judging;
-        if self.judgements.is_empty() {
+        if self.judgements.is_empty() && !self.asks_for_definition(seq) {
             self.conclude();
         }
     }
@@ -95,7 +110,11 @@ impl View {
             *slot = judgement;
         }
         let open = |judgement: &Judgement| matches!(judgement, Judgement::Due | Judgement::Planned);
-        if self.stage != Stage::Judging || self.judgements.iter().any(open) {
+        let is_judged = !self.judgements.iter().any(open);
+        if is_judged && self.stage == Stage::Trying {
+            return self.tried(seq);
+        }
+        if self.stage != Stage::Judging || !is_judged {
             return;
         }
         let unmet: Vec<Unmet> = self
@@ -129,7 +148,8 @@ impl View {
             );
             return self.finish(End::Blocked, reason);
         }
-        self.say(seq, prompt::unmet(unmet, self.refusals == STALLED));
+        let followed = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.followed);
+        self.say(seq, prompt::unmet(unmet, self.refusals == STALLED, followed));
         self.stage = Stage::Asking;
     }
 
@@ -158,11 +178,12 @@ impl View {
             goal: mission.goal.clone(),
             branch: self.branch().to_owned(),
             head: checkpoint.commit.clone()?,
-            base: mission.base.clone(),
+            base: checkpoint.base.clone(),
             line: mission.line.clone(),
             expected_line_head: checkpoint.line_head.clone(),
             checked: self.checked(),
             checks,
+            proposed: self.definition.proposed(),
             files: checkpoint.files.clone(),
             uncommitted: mission.uncommitted.clone(),
             added: checkpoint.added,
@@ -193,7 +214,7 @@ impl View {
             return;
         }
         let MergeFailed { message, conflicts, moved } = parse(payload).unwrap_or_default();
-        if moved && self.moves < MOVES {
+        if (moved || !conflicts.is_empty()) && self.moves < MOVES {
             self.moves = self.moves.saturating_add(1);
             self.stage = Stage::Following;
             return;
@@ -217,6 +238,10 @@ impl View {
         };
         let (commit, line) = self.merge_commit();
         match delivered {
+            Some(Delivered::FastForwarded { note: Some(note), .. }) => {
+                let reason = format!("merged into {line} as {commit}; {}; {note}", self.checked());
+                self.finish(End::Done, reason);
+            }
             Some(Delivered::FastForwarded { .. } | Delivered::AlreadyThere) => {
                 let reason = format!("merged into {line} as {commit}; {}", self.checked());
                 self.finish(End::Done, reason);
@@ -252,10 +277,17 @@ impl View {
     /// What was checked, in one plain sentence.
     fn checked(&self) -> String {
         let count = self.judgements.len();
-        match self.mission.as_ref().map(|mission| mission.done.as_slice()) {
-            None | Some([]) => "nothing was checked: the mission has no definition of done".into(),
+        let passes = match self.mission.as_ref().map(|mission| mission.done.as_slice()) {
+            None | Some([]) => {
+                let missing = self.definition.missing();
+                return format!("nothing was checked: the mission has no definition of done{missing}");
+            }
             Some([Criterion::Command { command }]) => format!("checked: `{command}` passes"),
             Some(_) => format!("checked: all {count} criteria pass"),
+        };
+        match prompt::whose(&self.definition.proposed()) {
+            None => passes,
+            Some(whose) => format!("{passes} ({whose})"),
         }
     }
 
@@ -272,7 +304,7 @@ impl View {
             return Message::default();
         };
         let goal = one_line(&mission.goal);
-        let trailers = [
+        let mut trailers = vec![
             ("Regie-Run", run.to_string()),
             ("Regie-Mission", mission.id.to_string()),
             ("Regie-Principal", one_line(&started.principal)),
@@ -280,10 +312,13 @@ impl View {
             ("Regie-Lease", started.lease.to_string()),
             ("Regie-Model", one_line(&mission.model)),
         ];
+        let proposed = self.definition.proposed();
+        trailers.extend(prompt::whose(&proposed).map(|whose| ("Regie-Criteria", whose)));
+        let words = prompt::cut(self.words.trim(), SUMMARY).trim();
         Message {
             subject: format!("{what}: {}", prompt::cut(&goal, 60).trim_end()),
-            body: prompt::cut(self.words.trim(), SUMMARY).trim().to_owned(),
-            trailers: trailers.map(|(key, value)| (key.to_owned(), value)).to_vec(),
+            body: [words, &prompt::definition(&proposed)].join("\n\n").trim().to_owned(),
+            trailers: trailers.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         }
     }
 }

@@ -8,20 +8,28 @@ use domain::Payload;
 use domain::run::End;
 
 use super::view::{Stage, View};
+use crate::prompt;
 
 /// What the results of calls that have not begun say after an interruption.
 const NOT_BEGUN: &str = "not run: the owner interrupted";
+/// The same where a run goes on from another one.
+const NOT_BEGUN_AT_FORK: &str = "not run: the owner took another way from here";
 
 impl View {
-    /// The owner said something; `now` interrupts.
-    pub(super) fn said(&mut self, seq: u64, now: bool, payload: Option<&Payload>) {
+    /// The owner said something; `now` interrupts, and `at_fork` tells that a run goes on with it from
+    /// another one.
+    pub(super) fn said(&mut self, seq: u64, now: bool, at_fork: bool, payload: Option<&Payload>) {
         let text = match payload {
             Some(payload) => String::from_utf8_lossy(&payload.0).into_owned(),
             None => "(forgotten on the owner's wish)".into(),
         };
-        self.unread.push(format!("The owner says, while you are working:\n\n{}", text.trim()));
+        let (says, not_begun) = match at_fork {
+            true => (prompt::AT_FORK, NOT_BEGUN_AT_FORK),
+            false => ("The owner says, while you are working:", NOT_BEGUN),
+        };
+        self.unread.push(format!("{says}\n\n{}", text.trim()));
         if now && self.stage == Stage::Acting {
-            self.turn.drop_due(NOT_BEGUN);
+            self.turn.drop_due(not_begun);
             self.settle_turn(seq);
         }
     }
@@ -30,16 +38,26 @@ impl View {
     pub(super) fn hear(&mut self, seq: u64) {
         let goes_on = matches!(
             self.stage,
-            Stage::Asking | Stage::Checkpointing | Stage::Following | Stage::Judging | Stage::Merging
+            Stage::Asking
+                | Stage::Trying
+                | Stage::Stalled { .. }
+                | Stage::Checkpointing
+                | Stage::Following
+                | Stage::Judging
+                | Stage::Merging
         );
         if self.unread.is_empty() || self.is_busy() || !goes_on {
             return;
+        }
+        if self.stage == Stage::Trying {
+            self.tried(seq);
         }
         for text in std::mem::take(&mut self.unread) {
             self.pin(seq, text);
         }
         // Whoever is steered begins anew: what failed before counts no more.
         (self.failures, self.pauses, self.nudges, self.refusals) = (0, 0, 0, 0);
+        self.stall.reset();
         self.stage = Stage::Asking;
     }
 

@@ -34,6 +34,30 @@ pub(super) struct Call {
     path: Option<String>,
 }
 
+/// A call with its result, as it is looked at for repetitions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sight<'a> {
+    pub(super) name: &'a str,
+    pub(super) request: &'a [u8],
+    pub(super) result: &'a str,
+    /// Where the whole of the result is: a name that differs each time.
+    pub(super) path: Option<&'a str>,
+}
+
+impl Sight<'_> {
+    /// The call in a few words.
+    pub(super) fn title(&self) -> String {
+        let request = serde_json::from_slice::<serde_json::Value>(self.request).unwrap_or_default();
+        let input = request.get("input").unwrap_or(&request);
+        let told = ["command", "path", "pattern"].iter().find_map(|field| input.get(field));
+        match told {
+            Some(serde_json::Value::String(text)) => format!("{}: {text}", self.name),
+            Some(other) => format!("{}: {other}", self.name),
+            None => self.name.to_owned(),
+        }
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
     Due,
@@ -92,11 +116,36 @@ impl Turn {
         self.calls.iter().filter(|call| call.progress == Progress::Due)
     }
 
+    /// The first call of this tool that waits.
+    pub(super) fn due_of(&self, name: &str) -> Option<usize> {
+        self.calls.iter().position(|call| call.progress == Progress::Due && call.name == name)
+    }
+
+    /// The calls that have a result, in order.
+    pub(super) fn sights(&self) -> impl Iterator<Item = Sight<'_>> {
+        self.calls.iter().filter_map(|call| {
+            let result = match &call.progress {
+                Progress::Answered(Ok(text) | Err(text)) => text,
+                Progress::Due | Progress::Planned => return None,
+            };
+            let path = call.path.as_deref().filter(|path| !path.is_empty());
+            Some(Sight { name: &call.name, request: &call.request, result, path })
+        })
+    }
+
     /// The first of them has its step.
     pub(super) fn plan(&mut self) -> Option<usize> {
         let at = self.calls.iter().position(|call| call.progress == Progress::Due)?;
         self.calls.get_mut(at)?.progress = Progress::Planned;
         Some(at)
+    }
+
+    /// What has no result is due, also what was planned; whatever stood in the way is gone.
+    pub(super) fn begin_again(&mut self) {
+        for call in self.calls.iter_mut().filter(|call| call.progress == Progress::Planned) {
+            call.progress = Progress::Due;
+        }
+        (self.exhausted, self.cancelled) = (None, false);
     }
 
     /// Whether a call may have changed the workspace.

@@ -12,7 +12,9 @@ use domain::{
 use models::{Block, Message, Request};
 
 use super::conversation::Conversation;
+use super::done::Definition;
 use super::relief::Relief;
+use super::stall::Stall;
 use super::turn::Turn;
 use crate::config::Config;
 use crate::host::{self, Checkpoint, DeliverRequest};
@@ -24,17 +26,24 @@ use crate::{output, words};
 pub(super) enum Stage {
     /// The run has not started.
     Fresh,
+    /// The project is set up.
+    SettingUp,
     /// The model is asked.
     Asking,
     /// The model is asked for a summary of the conversation, which is then replaced by it.
     Compacting,
     /// The calls of a turn are due.
     Acting,
+    /// The criteria that the agent proposed are run once, before the work goes on.
+    Trying,
+    /// The run gets nowhere and rests.
+    Stalled { what: String },
     /// The vendor asked to wait.
     Pausing { until: Timestamp, why: String },
     /// The workspace is committed before the criteria are judged.
     Checkpointing,
-    /// Regie's line moved under the proposal: the same commit is proposed to the line as it is now.
+    /// Regie's line moved under the proposal: the same commit, with the line as it is now, is judged and
+    /// proposed again.
     Following,
     /// The criteria are judged.
     Judging,
@@ -51,6 +60,7 @@ pub(super) enum Stage {
 /// What an open step is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Job {
+    SetUp,
     Ask,
     Compact,
     Call(usize),
@@ -105,10 +115,20 @@ pub(super) struct View {
     /// Refusals of the stop hook in a row on the same commit.
     pub(super) refusals: u32,
     pub(super) refused_at: Option<String>,
-    /// How often Regie's line moved under the proposal.
+    /// How often Regie's line moved under the proposal, or was in conflict with it.
     pub(super) moves: u32,
+    /// Paths that the agent was asked to resolve.
+    pub(super) unresolved: Vec<String>,
+    pub(super) definition: Definition,
+    pub(super) stall: Stall,
     /// What the owner said and the model has not read.
     pub(super) unread: Vec<String>,
+    /// Events that came before the first of this run: positions count over all of them.
+    pub(super) offset: u64,
+    /// The last position.
+    pub(super) position: u64,
+    /// Whether the last event was the one that the run goes on with from another one.
+    pub(super) is_at_fork: bool,
     jobs: BTreeMap<StepNo, Job>,
 }
 
@@ -149,13 +169,24 @@ impl View {
             refusals: 0,
             refused_at: None,
             moves: 0,
+            unresolved: Vec::new(),
+            definition: Definition::default(),
+            stall: Stall::default(),
             unread: Vec::new(),
+            offset: 0,
+            position: 0,
+            is_at_fork: false,
             jobs: BTreeMap::new(),
         }
     }
 
     pub(super) fn fold(&mut self, header: &Header, payload: Option<&Payload>) {
-        let seq = header.seq;
+        if let Fact::RunStarted(_) = header.fact {
+            self.offset = self.position;
+        }
+        let seq = self.offset.saturating_add(header.seq);
+        self.position = seq;
+        let was_at_fork = std::mem::take(&mut self.is_at_fork);
         match &header.fact {
             Fact::RunStarted(started) => self.start(header, started, payload),
             Fact::StepPlanned(planned) => {
@@ -180,16 +211,19 @@ impl View {
                 self.jobs.remove(step);
                 self.stage = Stage::Asking;
             }
+            Fact::StepIntended { step, snapshot: Some(snapshot), .. } => self.intended(*step, snapshot),
             // The owner let it go on: what failed before counts no more.
-            Fact::Resumed { .. } => {
-                self.failures = 0;
-                self.pauses = 0;
-            }
-            Fact::Said { now, .. } => self.said(seq, *now, payload),
+            Fact::Resumed { .. } => self.resumed(seq),
+            Fact::Said { now, .. } => self.said(seq, *now, was_at_fork, payload),
             _ => {}
         }
         self.hear(seq);
         self.relieve(seq);
+    }
+
+    /// Whether this step is one of the driver's that is open.
+    pub(super) fn is_planned(&self, step: StepNo) -> bool {
+        self.jobs.contains_key(&step)
     }
 
     /// Whether a step is open.
@@ -198,8 +232,10 @@ impl View {
     }
 
     fn start(&mut self, header: &Header, started: &RunStarted, payload: Option<&Payload>) {
+        let is_first = self.started.is_none();
         self.run = Some(header.run);
         self.started = Some(started.clone());
+        self.begin_steps();
         let mission = payload.and_then(|payload| serde_json::from_slice::<Mission>(&payload.0).ok());
         let Some(mission) = mission else {
             return self.give_up("the mission of this run was forgotten or cannot be read".into());
@@ -213,10 +249,28 @@ impl View {
         }
         self.request.model.clone_from(&mission.model);
         self.relief.clears = started.driver != super::UNCLEARED;
-        self.pin(header.seq, prompt::goal(&mission));
-        self.judgements = vec![Judgement::Due; mission.done.len()];
-        self.mission = Some(mission);
-        self.stage = Stage::Asking;
+        let is_old = started.driver == super::UNCLEARED || started.driver == super::UNWATCHED;
+        self.stall.watches = !is_old;
+        self.definition.is_asked =
+            !is_old && mission.done.is_empty() && self.config.toolbox.find(super::done::TOOL).is_some();
+        match (started.forked.as_deref(), is_first) {
+            (Some(_), true) => {
+                self.give_up("what this run goes on from is not there".into());
+            }
+            (Some(forked), false) => self.go_on_from(forked, mission),
+            (None, _) => {
+                self.pin(self.position, prompt::goal(&mission, self.definition.is_asked));
+                self.judgements = vec![Judgement::Due; mission.done.len()];
+                self.stage = first_stage(&mission);
+                self.mission = Some(mission);
+            }
+        }
+    }
+
+    /// The steps of this run are numbered from 1, whatever it inherits.
+    fn begin_steps(&mut self) {
+        self.jobs.clear();
+        self.compactions.clear();
     }
 
     /// What a step is for follows from the stage it was planned in: steps are planned in order.
@@ -231,6 +285,7 @@ impl View {
                 *self.judgements.get_mut(at)? = Judgement::Planned;
                 Some(Job::Verdict(at))
             }
+            (StepKind::ToolCall, Stage::SettingUp) => Some(Job::SetUp),
             (StepKind::ToolCall, Stage::Acting) => self.turn.plan().map(Job::Call),
             (StepKind::ToolCall, Stage::Merging) if tool == host::MERGE => Some(Job::Merge),
             (StepKind::ToolCall, Stage::Delivering { .. }) if tool == host::DELIVER => Some(Job::Deliver),
@@ -240,6 +295,7 @@ impl View {
 
     fn completed(&mut self, seq: u64, job: Job, outcome: Outcome, payload: Option<&Payload>) {
         match job {
+            Job::SetUp => self.set_up(seq, outcome, payload),
             Job::Ask => self.model_answered(seq, outcome, payload),
             Job::Compact => self.compacted(seq, outcome, payload),
             Job::Call(at) => {
@@ -249,7 +305,7 @@ impl View {
                 self.turn.answer(at, super::answer::result(outcome, payload), path);
                 self.settle_turn(seq);
             }
-            Job::Checkpoint => self.checkpointed(outcome, payload),
+            Job::Checkpoint => self.checkpointed(seq, outcome, payload),
             Job::Verdict(at) => self.judged(seq, at, outcome, payload),
             Job::Merge => self.merge_done(outcome, payload),
             Job::Deliver => self.delivered(outcome, payload),
@@ -269,10 +325,13 @@ impl View {
         }
         match (job, reason) {
             (_, Denial::Cancelled) => self.finish(End::Cancelled, "cancelled by the owner".into()),
+            (_, Denial::Budget { cap }) if job == Job::SetUp => self.exhausted(*cap),
+            (Job::SetUp, _) => self.not_set_up(seq, reason),
             (Job::Merge, Denial::Gate { .. } | Denial::Policy { .. }) => self.merge_refused(reason),
             (Job::Verdict(at), Denial::Interrupted) => self.judge_again(at),
             // It is planned again, after what the owner said.
             (Job::Ask, Denial::Interrupted) => self.stage = Stage::Asking,
+            (Job::Compact, Denial::Interrupted) => {}
             (Job::Deliver, _) => self.left_undelivered(&words::denial(reason)),
             (_, Denial::Budget { cap }) => self.exhausted(*cap),
             (job, _) => {
@@ -368,6 +427,11 @@ impl View {
         self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.commit.as_deref())
     }
 
+    /// What the changes are counted against since the last checkpoint.
+    pub(super) fn base(&self) -> Option<&str> {
+        self.checkpoint.as_ref().map(|checkpoint| checkpoint.base.as_str())
+    }
+
     /// What is left of the work, for the owner.
     pub(super) fn kept(&self) -> String {
         match self.commit() {
@@ -375,6 +439,14 @@ impl View {
             None if self.touched => "changes are in the workspace, nothing was committed".into(),
             None => "nothing was changed".into(),
         }
+    }
+}
+
+/// What a run begins with: the setup, unless there is none or what it made is there already.
+pub(super) fn first_stage(mission: &Mission) -> Stage {
+    match &mission.environment {
+        Some(environment) if !environment.kept => Stage::SettingUp,
+        _ => Stage::Asking,
     }
 }
 

@@ -1,11 +1,13 @@
 //! The titles of steps and ends.
 
-use domain::fact::StepPlanned;
+use domain::fact::{Forked, Purpose, RunStarted, StepPlanned};
 use domain::{End, Payload, StepKind};
+use models::Response;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::host;
+use crate::native::done;
 use crate::words::clean;
 
 /// Which field of a tool's input says most.
@@ -43,7 +45,17 @@ pub(super) fn request_title(planned: &StepPlanned, payload: Option<&Payload>) ->
     }
 }
 
-pub(super) const fn end_name(end: End) -> &'static str {
+/// The definition of done that an answer proposes; empty when there is none.
+pub(super) fn definition(response: &Response) -> String {
+    let proposals = response.calls().filter(|call| call.name == done::TOOL);
+    let read = proposals.filter_map(|call| done::read(call.input.ok()?.as_str()).ok()).next();
+    let Some(wanted) = read else { return String::new() };
+    let line = |one: &done::Wanted| format!("- {} ({})", clean(&one.command, 200), clean(&one.why, 200));
+    let criteria: Vec<String> = wanted.iter().map(line).collect();
+    format!("proposes as the definition of done:\n{}", criteria.join("\n"))
+}
+
+pub(crate) const fn end_name(end: End) -> &'static str {
     match end {
         End::Done => "done",
         End::Partial => "partial",
@@ -51,5 +63,17 @@ pub(super) const fn end_name(end: End) -> &'static str {
         End::Failed => "failed",
         End::Cancelled => "cancelled",
         End::BudgetExhausted => "budget exhausted",
+    }
+}
+
+/// The first line of a run: what it is for, and what it goes on from.
+pub(super) fn started_title(started: &RunStarted, goal: &str) -> String {
+    let goal = clean(goal, 100);
+    match started.forked.as_deref() {
+        None => format!("started: {goal}"),
+        Some(Forked { parent, step, purpose: Purpose::Fork, .. }) => {
+            format!("forked from {parent} at step {step}: {goal}")
+        }
+        Some(Forked { parent, purpose: Purpose::FollowUp, .. }) => format!("follows {parent}: {goal}"),
     }
 }

@@ -2,7 +2,7 @@
 //! run ends within its caps.
 
 use domain::budget::{Caps, Exhausted};
-use domain::fact::{Denial, StepPlanned};
+use domain::fact::{Denial, Parking, Purpose, StepPlanned};
 use domain::gate::Answer;
 use domain::run::Command;
 use domain::{Digest, Fact, Outcome, StepKind, StepNo};
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::world::{
     World, answer, at_gate, broken_call, by_policy, call, checkpoint, config, mission, output, shell,
-    thinking,
+    thinking, toolbox,
 };
 
 fn outcome(dice: u8) -> Outcome {
@@ -29,7 +29,10 @@ fn outcome(dice: u8) -> Outcome {
 
 fn response(serial: usize, dice: u8) -> Response {
     let id = |n: usize| format!("t{serial}_{n}");
-    let blocks = match dice % 7 {
+    let defines = |command: &str| json!({"criteria": [{"command": command, "why": "it shows it"}]});
+    let blocks = match dice % 9 {
+        7 => vec![call(&id(0), "define_done", defines("make test")), shell(&id(1), "a")],
+        8 => vec![call(&id(0), "define_done", defines(" "))],
         0 => vec![],
         1 => vec![thinking(), Block::text("done")],
         2 => vec![shell(&id(0), "a"), shell(&id(1), "b"), call(&id(2), "read", json!({}))],
@@ -124,6 +127,7 @@ fn check_answered(world: &World) {
             composed.unwrap();
             assert!(!reason.is_empty() && !reason.contains("cannot be made"), "{reason}");
         }
+        Next::Rest { .. } => drop(composed.unwrap()),
         Next::Wait => panic!("nobody is waited for"),
     }
 }
@@ -175,6 +179,69 @@ fn check_read(world: &World, words: &[String]) {
     );
 }
 
+/// Plays a run to its end; gives what the owner said on the way.
+fn play(
+    world: &mut World,
+    rolls: &mut impl Iterator<Item = (u8, u8)>,
+    backwards: bool,
+    talks: u8,
+) -> Vec<String> {
+    let (mut serial, mut words, mut steps_taken) = (world.inherited(), Vec::new(), 0);
+    loop {
+        check_answered(world);
+        if let Next::End { .. } = world.driver.next(&world.state) {
+            return words;
+        }
+        if let Next::Rest { code, hint } = world.driver.next(&world.state) {
+            world.tell(Command::Park { reason: Parking::Blocked { code, hint } }, &());
+            assert_eq!(world.reloaded().next(&world.state), world.driver.next(&world.state));
+            world.tell(Command::Resume { by: "human:owner".into() }, &());
+            continue;
+        }
+        let mut steps = world.go();
+        assert!(!steps.is_empty(), "the driver neither acts nor ends");
+        if backwards {
+            steps.reverse();
+        }
+        for step in &steps {
+            serial += 1;
+            let (dice, more) = rolls.next().unwrap_or_default();
+            if talks > 0 && (dice ^ more).is_multiple_of(7 / talks) {
+                words.push(format!("word <{}>", words.len()));
+                if speak(world, step, &words[words.len() - 1], more) {
+                    continue;
+                }
+            }
+            settle(world, step, serial, dice, more);
+        }
+        steps_taken += steps.len();
+        assert!(steps_taken < 400, "the run does not end");
+    }
+}
+
+fn is_result(world: &World, seq: usize) -> bool {
+    matches!(world.events[seq - 1].header.fact, Fact::StepCompleted { .. })
+}
+
+/// A fork right before a request to the model sends the very same bytes.
+fn check_forks(world: &World, caps: Caps) {
+    let done: Vec<String> = world.criteria();
+    let done: Vec<&str> = done.iter().map(String::as_str).collect();
+    let mission = domain::Mission { caps, ..mission(&done) };
+    for fact in world.facts() {
+        let Fact::StepPlanned(planned) = fact else { continue };
+        let Some(upto) = planned.composed_upto.and_then(|upto| usize::try_from(upto).ok()) else { continue };
+        let fork = world.forked(upto, Purpose::Fork, &mission);
+        match fork.driver.next(&fork.state) {
+            Next::Run(specs) => {
+                assert_eq!(Digest::of(specs[0].request.bytes()), planned.request, "step {}", planned.step);
+                assert_eq!(specs[0].kind, planned.kind);
+            }
+            other => panic!("step {}: {other:?}", planned.step),
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -191,40 +258,34 @@ proptest! {
         let commands = ["make test", "make lint"];
         let mission = domain::Mission { caps, ..mission(&commands[..criteria]) };
         let clearing = Clearing { keep_bytes: 400, keep_results: 1, batch_bytes };
-        let config = Config { window, clearing, max_output_tokens: 100, ..config() };
+        // Without the owner's criteria the agent may define them.
+        let toolbox = if criteria > 0 { toolbox() } else { toolbox().with_definition().unwrap() };
+        let mission = domain::Mission { tools: Digest::of(&toolbox.to_bytes().unwrap()), ..mission };
+        let config = Config { toolbox, window, clearing, max_output_tokens: 100, ..config() };
         let mut world = World::with(mission, config);
-        let mut serial = 0;
-        let mut words = Vec::new();
-        let mut rolls = dice.iter().cycle();
-        let mut steps_taken = 0;
-        loop {
-            check_answered(&world);
-            if let Next::End { .. } = world.driver.next(&world.state) {
-                break;
-            }
-            let mut steps = world.go();
-            prop_assert!(!steps.is_empty(), "the driver neither acts nor ends");
-            if backwards {
-                steps.reverse();
-            }
-            for step in &steps {
-                serial += 1;
-                let (dice, more) = rolls.next().copied().unwrap_or_default();
-                if talks > 0 && (dice ^ more).is_multiple_of(7 / talks) {
-                    words.push(format!("word <{}>", words.len()));
-                    if speak(&mut world, step, &words[words.len() - 1], more) {
-                        continue;
-                    }
-                }
-                settle(&mut world, step, serial, dice, more);
-            }
-            steps_taken += steps.len();
-            prop_assert!(steps_taken < 400, "the run does not end");
-        }
+        let mut rolls = dice.iter().copied().cycle();
+        let words = play(&mut world, &mut rolls, backwards, talks);
         check_read(&world, &words);
         let again = world.reloaded();
         prop_assert_eq!(again.next(&world.state), world.driver.next(&world.state));
         check_bytes(&world, &again);
         prop_assert!(world.state.budget.spent.turns <= 25 && world.state.budget.spent.calls <= 60);
+        check_forks(&world, caps);
+        // And one of them goes on to an end of its own.
+        let results = (1..=world.events.len()).filter(|seq| is_result(&world, *seq));
+        let results: Vec<usize> = results.collect();
+        if let Some(seq) = results.get(usize::from(dice[0].0) % results.len().max(1)) {
+            let mission = domain::Mission { caps, ..crate::world::mission(&commands[..criteria]) };
+            let mut fork = world.forked(*seq, Purpose::Fork, &mission);
+            if talks > 1 {
+                let say = Command::Say { by: "human:owner".into(), now: true };
+                fork.tell_bytes(say, "word of the fork".into());
+            }
+            play(&mut fork, &mut rolls, backwards, talks);
+            let again = fork.reloaded();
+            prop_assert_eq!(again.next(&fork.state), fork.driver.next(&fork.state));
+            check_bytes(&fork, &again);
+            prop_assert!(fork.state.budget.spent.turns <= 25);
+        }
     }
 }

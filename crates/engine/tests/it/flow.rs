@@ -180,13 +180,46 @@ fn a_refused_or_expired_merge_leaves_the_branch() {
 }
 
 #[test]
-fn a_conflict_is_partial_and_names_the_paths() {
+fn a_conflict_goes_back_to_the_agent_until_it_is_resolved() {
     let mut world = World::new(&["true"]);
     world.model(&says("done"));
     world.checkpoint(Some("c0ffee"));
     world.verdict(0, "");
     let merge = world.one("merge");
     world.done(&merge, Outcome::Failed, &json!({"message": "conflict", "conflicts": ["a.js", "b.js"]}));
+    let step = world.one("checkpoint");
+    assert_eq!(
+        (&world.request(&step)["keep"], &world.request(&step)["follow"]),
+        (&json!("c0ffee"), &json!(true))
+    );
+    let mut both = checkpoint(Some("decade"));
+    both["base"] = json!("d".repeat(40));
+    both["followed"] = json!(true);
+    both["conflicts"] = json!(["a.js", "b.js"]);
+    world.done(&step, Outcome::Succeeded, &both);
+    assert!(world.last_said().contains("these hold both versions:\n- a.js\n- b.js"), "{}", world.last_said());
+    world.model(&says("resolved"));
+    // What it was asked to resolve is looked at, and its own changes are counted from the line on.
+    let step = world.one("checkpoint");
+    assert_eq!(world.request(&step)["unresolved"], json!(["a.js", "b.js"]));
+    assert_eq!(world.request(&step)["base"], "d".repeat(40));
+    assert_eq!(world.reloaded().next(&world.state), world.driver.next(&world.state));
+    world.done(&step, Outcome::Succeeded, &checkpoint(Some("facade")));
+    world.verdict(0, "");
+    let merge = world.one("merge");
+    assert_eq!(world.request(&merge)["head"], "facade");
+}
+
+#[test]
+fn a_conflict_that_stays_is_partial_and_names_the_paths() {
+    let mut world = World::new(&["true"]);
+    let mut both = checkpoint(Some("c0ffee"));
+    both["conflicts"] = json!(["a.js", "b.js"]);
+    for _ in 0..6 {
+        world.model(&says("done"));
+        let step = world.one("checkpoint");
+        world.done(&step, Outcome::Succeeded, &both);
+    }
     let (end, reason) = world.end();
     assert_eq!(end, End::Partial);
     insta::assert_snapshot!(reason, @"the merge was not made: conflicts in a.js, b.js; branch `coder/run` keeps the work at c0ffee");

@@ -2,11 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod chaos;
+mod done;
 mod endings;
 mod faults;
 mod flow;
+mod fork;
 mod relief;
 mod said;
+mod setup;
+mod stall;
 mod timeline;
 mod wire;
 mod world;

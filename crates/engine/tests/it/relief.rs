@@ -99,7 +99,11 @@ fn a_run_of_the_driver_before_sends_what_it_always_sent() {
 fn many_instructions_do_not_fill_the_window_for_good() {
     let mut world = World::with(mission(&[]), small(40_000));
     for serial in 0..6 {
-        world.model(&uncounted(calls(vec![call(&format!("r{serial}"), "read", json!({"path": "a"}))])));
+        world.model(&uncounted(calls(vec![call(
+            &format!("r{serial}"),
+            "read",
+            json!({"path": format!("a{serial}")}),
+        )])));
         let step = world.one("read");
         let mut told = output(&"x".repeat(3_000), 0);
         told["instructions"] = json!({"path": format!("d{serial}/AGENTS.md"), "text": "u".repeat(11_000)});

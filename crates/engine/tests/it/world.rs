@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use domain::budget::Amount;
 use domain::event::{self, Head};
-use domain::fact::{Denial, End, Fact, RunStarted, StepPlanned};
+use domain::fact::{Denial, End, Fact, Forked, Purpose, RunStarted, StepPlanned};
 use domain::gate::Answer;
 use domain::run::Command;
 use domain::{
@@ -79,6 +79,8 @@ pub(crate) fn mission(done: &[&str]) -> Mission {
         allow_unjailed: false,
         uncommitted: Vec::new(),
         withheld: Vec::new(),
+        environment: None,
+        services: Vec::new(),
     }
 }
 
@@ -89,7 +91,11 @@ pub(crate) struct World {
     pub(crate) events: Vec<Recorded>,
     pub(crate) requests: BTreeMap<StepNo, Bytes>,
     pub(crate) now: u64,
+    /// The content of the workspace, as snapshots before writes name it.
+    pub(crate) files: Option<String>,
     head: Head,
+    /// The events that the run goes on from.
+    inherited: Vec<Recorded>,
 }
 
 impl World {
@@ -111,7 +117,9 @@ impl World {
             events: Vec::new(),
             requests: BTreeMap::new(),
             now: 1_000,
+            files: None,
             head: Head::EMPTY,
+            inherited: Vec::new(),
         };
         let started = RunStarted {
             mission: mission.id,
@@ -125,9 +133,65 @@ impl World {
             system: mission.system,
             tools: mission.tools,
             caps: mission.caps,
+            forked: None,
         };
         world.tell(Command::Start(started), &mission);
         world
+    }
+
+    /// A run that goes on from the first `seq` events of this one.
+    pub(crate) fn forked(&self, seq: usize, purpose: Purpose, mission: &Mission) -> Self {
+        let mut inherited = self.inherited.clone();
+        inherited.extend_from_slice(&self.events[..seq]);
+        let mut world = Self {
+            driver: Native::new(self.config.clone()),
+            config: self.config.clone(),
+            state: RunState::new(run_id()),
+            events: Vec::new(),
+            requests: BTreeMap::new(),
+            now: self.now,
+            files: self.files.clone(),
+            head: Head::EMPTY,
+            inherited,
+        };
+        world.driver = world.reloaded();
+        let Fact::RunStarted(parent) = &self.events[0].header.fact else { panic!("it has not started") };
+        let last = &self.events[seq - 1];
+        let forked = Forked {
+            parent: run_id(),
+            step: StepNo(0),
+            seq: last.header.seq,
+            head: last.hash,
+            snapshot: (purpose == Purpose::Fork).then(|| "5".repeat(40)),
+            purpose,
+        };
+        let started = RunStarted {
+            mission: mission.id,
+            branch: "coder/fork".into(),
+            caps: mission.caps,
+            forked: Some(Box::new(forked)),
+            ..parent.clone()
+        };
+        world.tell(Command::Start(started), mission);
+        world
+    }
+
+    /// How many events came before its own.
+    pub(crate) fn inherited(&self) -> usize {
+        self.inherited.len()
+    }
+
+    /// Its criteria, as commands.
+    pub(crate) fn criteria(&self) -> Vec<String> {
+        let mission: Mission = serde_json::from_slice(&self.events[0].payload.as_ref().unwrap().0).unwrap();
+        mission.done.into_iter().map(|Criterion::Command { command }| command).collect()
+    }
+
+    /// How many events there are up to and with the result of a step.
+    pub(crate) fn upto(&self, step: &StepPlanned) -> usize {
+        let is_result =
+            |fact: &Fact| matches!(fact, Fact::StepCompleted { step: of, .. } if *of == step.step);
+        self.facts().position(is_result).unwrap() + 1
     }
 
     pub(crate) fn tell(&mut self, command: Command, payload: &impl Serialize) {
@@ -217,7 +281,8 @@ impl World {
             epoch: 1,
             gate: None,
         };
-        let intend = Command::Intend { step: step.step, decision, reserved: step.reserve, snapshot: None };
+        let snapshot = self.files.clone().filter(|_| step.effect == Effect::WorkspaceWrite);
+        let intend = Command::Intend { step: step.step, decision, reserved: step.reserve, snapshot };
         self.tell_bytes(intend, Vec::new());
     }
 
@@ -278,6 +343,9 @@ impl World {
     /// The same run, read from the journal again.
     pub(crate) fn reloaded(&self) -> Native {
         let mut driver = Native::new(self.config.clone());
+        for event in &self.inherited {
+            driver.inherit(&event.header, event.payload.as_ref());
+        }
         for event in &self.events {
             driver.fold(&event.header, event.payload.as_ref());
         }

@@ -2,8 +2,8 @@
 //! projections. The inner result refuses this append alone, the outer one fails the batch.
 
 use domain::event::{self, Head, Sealed};
-use domain::{LeaseId, RunId, Timestamp};
-use kernel::port::{Append, AppendError, Appended};
+use domain::{Fact, LeaseId, RunId, Timestamp};
+use kernel::port::{Append, AppendError, Appended, DayCap};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Rules;
@@ -103,8 +103,26 @@ fn check(
     {
         return Ok(Some(AppendError::LeaseMoved(lease)));
     }
+    if let Some(cap) = expect.day.filter(|_| rules.check_day)
+        && passes(connection, cap, events)?
+    {
+        return Ok(Some(AppendError::DayFull(cap.day, *run)));
+    }
     Ok((!follows(*run, expect.head, events))
         .then(|| refusal(*run, "was handed events that do not follow its head")))
+}
+
+/// Whether what these events reserve passes the day's cap, on top of what all runs have settled and
+/// reserved on it.
+fn passes(connection: &Connection, cap: DayCap, events: &[Sealed]) -> rusqlite::Result<bool> {
+    let wanted = events.iter().fold(0u64, |wanted, sealed| match &sealed.header.fact {
+        Fact::StepIntended { reserved, .. } => wanted.saturating_add(reserved.nanodollars),
+        _ => wanted,
+    });
+    if wanted == 0 {
+        return Ok(false);
+    }
+    Ok(projection::held_on(connection, cap.day)?.saturating_add(wanted) > cap.nanodollars)
 }
 
 fn lease_epoch(connection: &Connection, lease: LeaseId) -> Result<Option<u64>, Failure> {

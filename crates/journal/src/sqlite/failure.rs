@@ -38,6 +38,17 @@ pub enum OpenError {
         #[source]
         source: rusqlite::Error,
     },
+    /// There is no copy to go back to, so that nothing was changed.
+    #[error(
+        "the journal cannot be copied to `{path}` before its upgrade: free as much space as it takes, and start again"
+    )]
+    Copy {
+        /// The copy.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The operating system gives no thread.
     #[error("the journal's writer cannot start: the system has no thread left for it")]
     Thread {

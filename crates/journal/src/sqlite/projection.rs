@@ -84,7 +84,8 @@ pub(super) fn project(connection: &Connection, row: &mut Projected, header: &Hea
         | Fact::TimerFired { .. }
         | Fact::StopRequested { .. }
         | Fact::CancelRequested { .. }
-        | Fact::Said { .. } => {}
+        | Fact::Said { .. }
+        | Fact::Interrupted { .. } => {}
     }
     Ok(())
 }
@@ -124,13 +125,23 @@ fn settle(connection: &Connection, run: RunId, step: StepNo, day: u64, spent: u6
     })
 }
 
-/// Changes what is settled and reserved on a day.
-fn book(connection: &Connection, day: u64, change: impl FnOnce(&mut u64, &mut u64)) -> rusqlite::Result<()> {
-    let (mut settled, mut reserved) = connection
+/// What is settled and reserved on a day.
+fn day_of(connection: &Connection, day: u64) -> rusqlite::Result<(u64, u64)> {
+    let row = connection
         .prepare_cached("SELECT settled, reserved FROM days WHERE day = ?1")?
         .query_row([int(day)], |row| Ok((uint(row, 0)?, uint(row, 1)?)))
-        .optional()?
-        .unwrap_or_default();
+        .optional()?;
+    Ok(row.unwrap_or_default())
+}
+
+/// What all runs have settled and reserved on a day together.
+pub(super) fn held_on(connection: &Connection, day: u64) -> rusqlite::Result<u64> {
+    day_of(connection, day).map(|(settled, reserved)| settled.saturating_add(reserved))
+}
+
+/// Changes what is settled and reserved on a day.
+fn book(connection: &Connection, day: u64, change: impl FnOnce(&mut u64, &mut u64)) -> rusqlite::Result<()> {
+    let (mut settled, mut reserved) = day_of(connection, day)?;
     change(&mut settled, &mut reserved);
     connection
         .prepare_cached("INSERT OR REPLACE INTO days (day, settled, reserved) VALUES (?1, ?2, ?3)")?

@@ -190,12 +190,5 @@ pub(super) fn gates(connection: &Connection, only_open: bool) -> Result<Vec<Gate
 }
 
 pub(super) fn spent_on(connection: &Connection, day: u64) -> Result<u64, JournalError> {
-    let booked = connection
-        .prepare_cached("SELECT settled, reserved FROM days WHERE day = ?1")
-        .and_then(|mut statement| {
-            statement.query_row([int(day)], |row| Ok((uint(row, 0)?, uint(row, 1)?))).optional()
-        })
-        .map_err(storage)?;
-    let (settled, reserved) = booked.unwrap_or_default();
-    Ok(settled.saturating_add(reserved))
+    super::projection::held_on(connection, day).map_err(storage)
 }

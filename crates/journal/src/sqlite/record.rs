@@ -58,6 +58,16 @@ pub(super) fn list(connection: &Connection, kind: &str) -> Result<Vec<Record>, R
     read().map_err(|error| Failure::from(error).into())
 }
 
+pub(super) fn kinds(connection: &Connection) -> Result<Vec<String>, RecordError> {
+    let read = || {
+        connection
+            .prepare_cached("SELECT DISTINCT kind FROM records ORDER BY kind")?
+            .query_map([], |row| row.get(0))?
+            .collect::<rusqlite::Result<Vec<_>>>()
+    };
+    read().map_err(|error| Failure::from(error).into())
+}
+
 fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
     Ok(Record { kind: row.get(0)?, key: row.get(1)?, version: uint(row, 2)?, body: row.get(3)? })
 }

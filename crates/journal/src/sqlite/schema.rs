@@ -3,9 +3,13 @@
 //! A change of the schema is one more entry of [`MIGRATIONS`]: entries are never edited. Each runs in
 //! a transaction together with its version number, so that a crash leaves either version whole.
 
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::Rules;
@@ -112,6 +116,8 @@ pub(super) fn connect(path: &Path, purpose: Purpose, rules: Rules) -> Result<Con
 fn configure(connection: &Connection, rules: Rules) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Else a kept statement is planned anew for every number that it is given.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", if rules.sync { "FULL" } else { "OFF" })?;
     // On macOS a plain sync stops at the drive's cache.
@@ -123,10 +129,14 @@ fn configure(connection: &Connection, rules: Rules) -> rusqlite::Result<()> {
     connection.pragma_update(None, "temp_store", "MEMORY")
 }
 
-/// Brings the schema up to date.
+/// Brings the schema up to date. Of a journal of an older one a copy is made first: the way back.
 pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), OpenError> {
+    migrate_by(path, connection, MIGRATIONS)
+}
+
+fn migrate_by(path: &Path, connection: &mut Connection, migrations: &[&str]) -> Result<(), OpenError> {
     let storage = |source| OpenError::Storage { path: path.into(), source };
-    let known = u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX);
+    let known = u32::try_from(migrations.len()).unwrap_or(u32::MAX);
     let found: u32 = pragma(connection, "user_version").map_err(storage)?;
     let owner: i32 = pragma(connection, "application_id").map_err(storage)?;
     let tables: u32 =
@@ -137,9 +147,43 @@ pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), Op
     if found > known {
         return Err(OpenError::Newer { path: path.into(), found, known });
     }
-    for (version, migration) in (1u32..).zip(MIGRATIONS).skip(found as usize) {
+    if found > 0 && found < known {
+        keep_copy(path, connection, found)?;
+    }
+    for (version, migration) in (1u32..).zip(migrations).skip(found as usize) {
         step(connection, version, migration).map_err(storage)?;
     }
+    Ok(())
+}
+
+/// The copy beside a journal of a schema, as `regie.db.schema-1`.
+fn copy_path(path: &Path, schema: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".schema-{schema}"));
+    name.into()
+}
+
+/// Copies the journal as it is, whole and durable before the name says that it is there.
+fn keep_copy(path: &Path, connection: &Connection, schema: u32) -> Result<(), OpenError> {
+    let copy = copy_path(path, schema);
+    let mut unfinished = copy.clone().into_os_string();
+    unfinished.push(".new");
+    let unfinished = PathBuf::from(unfinished);
+    let written = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        match fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let name = unfinished.to_str().ok_or("its path is not UTF-8")?;
+        connection.execute("VACUUM INTO ?1", [name])?;
+        fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o600))?;
+        fs::File::open(&unfinished)?.sync_all()?;
+        fs::rename(&unfinished, &copy)?;
+        let folder = copy.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Ok(fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?)
+    };
+    written().map_err(|source| OpenError::Copy { path: copy.clone(), source })?;
+    tracing::info!(copy = %copy.display(), "the journal was copied before its upgrade");
     Ok(())
 }
 
@@ -153,4 +197,73 @@ fn step(connection: &mut Connection, version: u32, migration: &str) -> rusqlite:
 
 fn pragma<T: rusqlite::types::FromSql>(connection: &Connection, name: &str) -> rusqlite::Result<T> {
     connection.pragma_query_value(None, name, |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path) -> Connection {
+        connect(path, Purpose::Write, Rules::RIGHT).unwrap()
+    }
+
+    fn version(connection: &Connection) -> u32 {
+        pragma(connection, "user_version").unwrap()
+    }
+
+    /// Migrations as a later version may have them.
+    fn later(next: &'static str) -> Vec<&'static str> {
+        MIGRATIONS.iter().copied().chain([next]).collect()
+    }
+
+    #[test]
+    fn before_an_upgrade_a_copy_is_made_that_the_version_before_opens() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("regie.db");
+        let mut connection = open(&path);
+        migrate(&path, &mut connection).unwrap();
+        let before = version(&connection);
+        let copy = copy_path(&path, before);
+        assert!(!copy.exists(), "a new journal needs none");
+        connection.execute("INSERT INTO records VALUES ('k', 'a', 1, x'01')", []).unwrap();
+        // What a crash during a copy has left.
+        fs::write(format!("{}.new", copy.display()), "half").unwrap();
+        migrate_by(&path, &mut connection, &later("CREATE TABLE more (a)")).unwrap();
+        assert_eq!(version(&connection), before + 1);
+        connection.execute("DELETE FROM records", []).unwrap();
+
+        let mut old = open(&copy);
+        migrate(&copy, &mut old).unwrap();
+        assert_eq!(version(&old), before);
+        let records: u32 = old.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
+        assert_eq!(records, 1);
+        assert!(matches!(migrate(&path, &mut connection), Err(OpenError::Newer { .. })));
+    }
+
+    #[test]
+    fn without_a_copy_nothing_is_changed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("regie.db");
+        let mut connection = open(&path);
+        migrate(&path, &mut connection).unwrap();
+        let before = version(&connection);
+        // Something that no file can be put in the place of.
+        fs::create_dir_all(copy_path(&path, before).join("in the way")).unwrap();
+        let error = migrate_by(&path, &mut connection, &later("CREATE TABLE more (a)")).unwrap_err();
+        assert!(matches!(error, OpenError::Copy { .. }), "{error:?}");
+        assert_eq!(version(&connection), before);
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_the_version_before() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("regie.db");
+        let mut connection = open(&path);
+        migrate(&path, &mut connection).unwrap();
+        let before = version(&connection);
+        let broken = later("CREATE TABLE more (a); CREATE TABLE more (a)");
+        assert!(migrate_by(&path, &mut connection, &broken).is_err());
+        assert_eq!(version(&connection), before);
+        migrate(&path, &mut connection).unwrap();
+    }
 }

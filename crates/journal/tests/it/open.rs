@@ -116,3 +116,25 @@ fn a_step_takes_at_most_900_bytes() {
     eprintln!("{per_step} bytes a step");
     assert!(per_step <= 900, "{per_step} bytes a step");
 }
+
+#[test]
+fn while_another_program_holds_the_file_nothing_is_acknowledged_and_later_it_goes_on() {
+    let (_folder, path) = home();
+    let journal = SqliteJournal::open(&path).unwrap();
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut chain = Chain::new(1);
+    let start = chain.start();
+    let error = journal.create(start.clone()).unwrap_err().to_string();
+    assert!(error.contains("another program holds the file: end it, then resume"), "{error}");
+    assert!(
+        journal.history(chain.run(), 0, 10).is_err() || journal.position() == 0,
+        "nothing of it is there"
+    );
+    // Reading goes on meanwhile: the file is in WAL mode.
+    assert_eq!(journal.runs(false, 10).unwrap().len(), 0);
+    raw.execute_batch("ROLLBACK").unwrap();
+    drop(raw);
+    journal.create(start).unwrap();
+    assert_eq!(journal.runs(false, 10).unwrap().len(), 1);
+}

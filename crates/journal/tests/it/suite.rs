@@ -37,3 +37,11 @@ fn a_removed_fence_is_caught() {
     let text = panic.downcast_ref::<String>().expect("an assertion has a text");
     assert!(text.contains("Fenced"), "caught by something else: {text}");
 }
+
+#[test]
+fn an_unchecked_cap_of_the_day_is_caught() {
+    let caught = std::panic::catch_unwind(|| check(|| folder(Some(Mutant::DayUnchecked))));
+    let panic = caught.expect_err("the suite passes a journal that lets a day be overdrawn");
+    let text = panic.downcast_ref::<String>().expect("an assertion has a text");
+    assert!(text.contains("DayFull"), "caught by something else: {text}");
+}

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::event::Recorded;
-use domain::{Fact, RunId};
+use domain::{Fact, Millis, RunId, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Answers, CLAIM_RENEWAL, CLAIM_TTL, Error, Mailbox, Message, Ports, Rest};
 use crate::driver::Driver;
 use crate::fault::{Point, point};
+use crate::lineage;
 use crate::machine::{Context, Halt, Input, Machine, Order, Output};
 use crate::port::{Append, Claim, ClaimError, Inbox, Refused};
 
@@ -36,11 +37,16 @@ pub(super) struct Task {
     ticket: u64,
     /// How long the next wait for a failing journal is.
     retry: Duration,
+    /// By how much the clock is behind the run's last event, in milliseconds: it was set back while no
+    /// daemon ran. The run's own time goes on from there.
+    behind: Millis,
 }
 
 struct Loaded {
     machine: Machine<Box<dyn Driver>>,
     claim: Claim,
+    /// The instant of the last event.
+    last: Timestamp,
 }
 
 impl Task {
@@ -63,6 +69,7 @@ impl Task {
             replies: BTreeMap::new(),
             ticket: 0,
             retry: RETRY_FIRST,
+            behind: 0,
         }
     }
 
@@ -181,8 +188,10 @@ impl Task {
             let Some(first) = history.first() else {
                 return Err(Error::Refused(domain::run::Refusal::NotStarted));
             };
-            let driver = ports.drivers.driver(first).map_err(Error::Driver)?;
-            Ok(Loaded { machine: Machine::load(run, &history, driver), claim })
+            let mut driver = ports.drivers.driver(first).map_err(Error::Driver)?;
+            inherit(&ports, first, &mut driver)?;
+            let last = history.iter().map(|event| event.header.at).max().unwrap_or(first.header.at);
+            Ok(Loaded { machine: Machine::load(run, &history, driver), claim, last })
         });
         reading.await.unwrap_or_else(|error| {
             let hint = format!("run {run} cannot be loaded: {error}");
@@ -190,13 +199,20 @@ impl Task {
         })
     }
 
-    fn claim(&self, loaded: &mut Loaded, order: Option<Order>) -> Result<Vec<Output>, Error> {
+    fn claim(&mut self, loaded: &mut Loaded, order: Option<Order>) -> Result<Vec<Output>, Error> {
+        self.behind = loaded.last.since(self.ports.clock.now());
         let context = self.context();
         Ok(loaded.machine.claim(&context, loaded.claim.fence, &self.holder, order)?)
     }
 
+    /// The run's time: it never goes back, so that its events stay in order and what it waits for
+    /// comes after what was left to wait.
+    fn now(&self) -> Timestamp {
+        self.ports.clock.now().plus(self.behind)
+    }
+
     fn context(&self) -> Context<'_> {
-        Context { now: self.ports.clock.now(), authority: &*self.ports.authority, rng: &*self.ports.rng }
+        Context { now: self.now(), authority: &*self.ports.authority, rng: &*self.ports.rng }
     }
 
     /// Feeds the machine until it halts.
@@ -236,7 +252,7 @@ impl Task {
     /// Until the next gate expires or timer fires. The wall clock may be set while we sleep, so a
     /// sleep is cut into pieces of a minute.
     fn sleep(&self, machine: &Machine<Box<dyn Driver>>) -> impl Future<Output = ()> + use<> {
-        let wait = machine.wake_at().map(|due| due.since(self.ports.clock.now()).clamp(1, 60_000));
+        let wait = machine.wake_at().map(|due| due.since(self.now()).clamp(1, 60_000));
         async move {
             match wait {
                 Some(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
@@ -344,6 +360,19 @@ fn submit(ports: &Ports, inbox: Arc<dyn Inbox>, ticket: u64, append: Append) {
     if completes {
         point(Point::ResultSubmitted);
     }
+}
+
+/// Tells a driver what its run goes on from.
+fn inherit(ports: &Ports, first: &Recorded, driver: &mut dyn Driver) -> Result<(), Error> {
+    let Some(forked) = lineage::origin(&first.header.fact) else { return Ok(()) };
+    let events = lineage::inherited(&*ports.journal, forked).map_err(|error| {
+        let hint = domain::causes::in_full(&error);
+        Error::Driver(Refused { code: "run.lineage".into(), hint })
+    })?;
+    for event in &events {
+        driver.inherit(&event.header, event.payload.as_ref());
+    }
+    Ok(())
 }
 
 /// All events of a run.

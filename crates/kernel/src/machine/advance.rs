@@ -13,7 +13,7 @@ use domain::{
 
 use super::{Context, Flight, Halt, Machine, Output, Workspace};
 use crate::driver::{Driver, Next, Request, StepSpec};
-use crate::port::{self, Action, Finished, Refused, Work};
+use crate::port::{self, Action, DayCap, Finished, Refused, Work};
 
 /// Who answers for the kernel.
 pub(super) const KERNEL: &str = "svc:kernel";
@@ -223,6 +223,16 @@ impl<D: Driver> Machine<D> {
         snapshot: Option<String>,
     ) {
         let reserved = open.planned.reserve;
+        if reserved.nanodollars > 0 {
+            if self.batch.holds_answer() {
+                // A refused reservation takes its batch with it. A tool's result is asked for again; an
+                // answer of the model would have to be paid again, so it is written before.
+                self.flush();
+                self.batch.lease = Some((decision.lease, decision.epoch));
+            }
+            let (day, nanodollars) = (context.now.day(), context.authority.day_cap());
+            self.batch.day = Some(DayCap { day, nanodollars });
+        }
         self.must(context, Command::Intend { step, decision, reserved, snapshot });
         self.repeat.remove(&step);
         if let Some(mut work) = self.work(step) {
@@ -288,6 +298,10 @@ impl<D: Driver> Machine<D> {
                 for spec in specs {
                     self.plan(context, spec, upto);
                 }
+                true
+            }
+            Next::Rest { code, hint } => {
+                self.rest_for(Refused { code, hint });
                 true
             }
             Next::End { end, reason } => {

@@ -13,6 +13,18 @@ pub struct Expect {
     pub head: Head,
     /// The lease and the epoch that decisions in this batch were made under.
     pub lease: Option<(LeaseId, u64)>,
+    /// What the money that this batch reserves must still fit under. Checked in the transaction that
+    /// reserves it, so that runs which decided at the same moment cannot pass the cap together.
+    pub day: Option<DayCap>,
+}
+
+/// The most money of all runs on one UTC day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayCap {
+    /// The day, counted from 1970-01-01.
+    pub day: u64,
+    /// What may be settled and reserved on it together, in nanodollars.
+    pub nanodollars: u64,
 }
 
 /// Events of one run that are written together or not at all.
@@ -52,6 +64,9 @@ pub enum AppendError {
     /// The lease was changed or revoked since the decision.
     #[error("lease {0} was changed after the decision")]
     LeaseMoved(LeaseId),
+    /// Other runs have reserved since the decision, and what this one reserves no longer fits.
+    #[error("day {0} has no room left for what run {1} would reserve")]
+    DayFull(u64, RunId),
     /// The write failed. Nothing of the batch is on record.
     #[error("the journal cannot write: {0}")]
     Storage(String),

@@ -1,6 +1,6 @@
 //! Small typed state, and content-addressed files.
 
-use domain::Digest;
+use domain::{Digest, Timestamp};
 
 /// A versioned record of trust, agents or server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +55,14 @@ pub trait Records: Send + Sync {
     /// # Errors
     /// When somebody else wrote in between or the write fails.
     fn put(&self, kind: &str, key: &str, expected: u64, body: &[u8]) -> Result<u64, RecordError>;
+
+    /// The kinds that there are. Who cannot tell says so: then nothing may be taken for unreferenced.
+    ///
+    /// # Errors
+    /// When they cannot be read, or are not known.
+    fn kinds(&self) -> Result<Vec<String>, RecordError> {
+        Err(RecordError::Storage("the kinds of records are not known".into()))
+    }
 }
 
 /// Why an artifact could not be read or written.
@@ -96,4 +104,32 @@ pub trait Artifacts: Send + Sync {
     /// # Errors
     /// When the place cannot be read.
     fn find(&self, beginning: &str) -> Result<Vec<Digest>, ArtifactError>;
+
+    /// How much an artifact takes and when it was last put; `None` where that is not known.
+    ///
+    /// # Errors
+    /// When the place cannot be read.
+    fn stored(&self, digest: Digest) -> Result<Option<Stored>, ArtifactError> {
+        let _ = digest;
+        Ok(None)
+    }
+
+    /// Takes an artifact away that was last put before an instant. Whether it did so; one that is put
+    /// again meanwhile stays.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    fn discard(&self, digest: Digest, put_before: Timestamp) -> Result<bool, ArtifactError> {
+        let _ = (digest, put_before);
+        Ok(false)
+    }
+}
+
+/// What an artifact takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// When it was last put.
+    pub at: Timestamp,
 }

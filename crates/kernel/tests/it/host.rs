@@ -3,8 +3,11 @@
 
 mod bench;
 mod claims;
+mod clock;
 mod failures;
+mod lineage;
 mod orders;
+mod sleep;
 
 use std::time::Duration;
 

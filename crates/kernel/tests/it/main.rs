@@ -2,12 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cancel;
+mod fork;
 mod host;
 mod mutants;
 mod recovery;
 mod regressions;
 mod say;
 mod schedules;
+mod stop;
 
 use testkit::sim::{Act, Flaws, Op, Owner, Program, World};
 

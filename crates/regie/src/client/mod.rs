@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
+use crate::disk;
 use crate::home::Home;
 
 /// How long a daemon may take to say who it is.
@@ -110,6 +111,14 @@ impl Client {
         self.get(&format!("/runs/{}/diff", name(run)?)).await
     }
 
+    pub(crate) async fn run_fork(&self, run: &str, wanted: &api::Fork) -> Result<api::Started, Error> {
+        self.post(&format!("/runs/{}/fork", name(run)?), wanted).await
+    }
+
+    pub(crate) async fn run_pause(&self, run: &str) -> Result<(), Error> {
+        self.command(&format!("/runs/{}/pause", name(run)?), &()).await
+    }
+
     pub(crate) async fn run_stop(&self, run: &str) -> Result<(), Error> {
         self.command(&format!("/runs/{}/stop", name(run)?), &()).await
     }
@@ -154,6 +163,14 @@ impl Client {
 
     pub(crate) async fn gate_answer(&self, gate: &str, answer: &api::AnswerGate) -> Result<api::Gate, Error> {
         self.post(&format!("/gates/{}/answer", name(gate)?), answer).await
+    }
+
+    pub(crate) async fn usage(&self) -> Result<api::Usage, Error> {
+        self.get("/usage").await
+    }
+
+    pub(crate) async fn sweep(&self, order: &api::Sweep) -> Result<api::Swept, Error> {
+        self.post("/sweep", order).await
     }
 
     pub(crate) async fn audit_verify(&self) -> Result<api::Audit, Error> {
@@ -207,9 +224,20 @@ impl Client {
         let status = response.status();
         let bytes = response.bytes().await.map_err(|source| self.broken(source))?;
         match serde_json::from_slice::<api::Problem>(&bytes) {
-            Ok(problem) => Err(Error::Refused(problem)),
+            Ok(problem) => Err(Error::Refused(self.laid_to_the_disk(problem))),
             Err(_) => Err(Error::Status(status.as_u16())),
         }
+    }
+
+    /// What the daemon could not do for want of room: no other hint helps before there is some.
+    fn laid_to_the_disk(&self, problem: api::Problem) -> api::Problem {
+        let is_full = || disk::room(self.home.root()).is_some_and(|room| room < disk::LEAST_ROOM);
+        if problem.status < 500 || !is_full() {
+            return problem;
+        }
+        let home = self.home.root().display();
+        let hint = format!("the disk under {home} is full: free some space, then run this again");
+        api::Problem { hint: Some(hint), ..problem }
     }
 
     fn broken(&self, source: reqwest::Error) -> Error {

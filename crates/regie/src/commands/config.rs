@@ -14,7 +14,7 @@ pub(super) fn run(context: &Context, args: args::Config) -> Result<Exit, Failure
     if config::project_root(&project).is_none() {
         screen::warning(&format!("{} is in no Git repository: it has no regie.toml", project.display()))?;
     }
-    config::explain::show(&config, context.json)
+    config::explain::show(&config, config::project_root(&project).as_deref(), context.json)
 }
 
 /// A directory that is there, by its real path.

@@ -3,9 +3,13 @@
 mod audit;
 mod config;
 mod costs;
+mod fork;
 mod gate;
+mod goal;
+mod keep;
 mod log;
 mod model_script;
+mod notify;
 mod read;
 mod rest;
 mod run;
@@ -19,7 +23,7 @@ use control::api;
 
 pub(crate) use config::place;
 
-use crate::args::{Args, Command, Gate};
+use crate::args::{self, Args, Command, Gate};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::home::Home;
@@ -76,6 +80,8 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Cat(args) => read::cat(context, &args.artifact).await,
         Command::Search(args) => read::search(context, &args).await,
         Command::Resume(args) => rest::resume(context, &args).await,
+        Command::Fork(args) => fork::run(context, args).await,
+        Command::Pause(one) => rest::pause(context, &one.run).await,
         Command::Stop(one) => rest::stop(context, &one.run).await,
         Command::Cancel(one) => rest::cancel(context, &one.run).await,
         Command::Undo(args) => undo::run(context, &args).await,
@@ -86,6 +92,9 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Gate(Gate::WasDone(one)) => gate::answer(context, &one.gate, "was_done").await,
         Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
         Command::Audit(_) => audit::verify(context).await,
+        Command::Du => keep::usage(context).await,
+        Command::Gc(args) => keep::sweep(context, &args).await,
+        Command::Notify(args::Notify::Test) => notify::test(context).await,
         Command::Init(args) => init::run(&context.home, context.json, &args).await,
         Command::Config(args) => config::run(context, args),
         Command::Doctor => doctor::run(&context.home, context.json).await,

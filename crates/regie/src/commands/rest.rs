@@ -1,4 +1,4 @@
-//! `regie stop`, `regie cancel` and `regie resume`: whether a run goes on.
+//! `regie pause`, `regie stop`, `regie cancel` and `regie resume`: whether a run goes on.
 
 use control::api;
 use serde_json::json;
@@ -9,11 +9,22 @@ use crate::failure::{Exit, Failure};
 use crate::follow::{self, Options};
 use crate::screen::{self, text};
 
+pub(super) async fn pause(context: &Context, run: &str) -> Result<Exit, Failure> {
+    let client = context.connect().await?;
+    let run = client.run_fetch(run).await?;
+    client.run_pause(&run.run).await?;
+    told(context, &run, "pause asked for: it rests when what runs has ended")?;
+    if !context.json {
+        screen::hint(&format!("regie resume {}", text::short_id(&run.run)))?;
+    }
+    Ok(Exit::Done)
+}
+
 pub(super) async fn stop(context: &Context, run: &str) -> Result<Exit, Failure> {
     let client = context.connect().await?;
     let run = client.run_fetch(run).await?;
     client.run_stop(&run.run).await?;
-    told(context, &run, "stop asked for: the steps that run may end")?;
+    told(context, &run, "stop asked for: what runs is interrupted")?;
     if !context.json {
         screen::hint(&format!("regie resume {}", text::short_id(&run.run)))?;
     }

@@ -2,7 +2,7 @@
 
 use control::api;
 
-use super::{Context, config::place, row, vendor};
+use super::{Context, config::place, goal, row, vendor};
 use crate::args;
 use crate::config::{self, Config, Flags, Key};
 use crate::failure::{Exit, Failure};
@@ -10,10 +10,15 @@ use crate::follow::{self, Options};
 use crate::screen::{self, style, text};
 
 pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Failure> {
-    if args.goal.trim().is_empty() {
-        return Err(Failure::usage("the goal is empty").hint("say what is to be achieved: regie run \"…\""));
-    }
-    let project = place(&args.project)?;
+    let goal = goal::read(args.goal.as_deref(), args.goal_file.as_deref())?;
+    let followed = match &args.follow {
+        Some(run) => Some(context.connect().await?.run_fetch(run).await?),
+        None => None,
+    };
+    let project = match &followed {
+        Some(run) => place(std::path::Path::new(&run.repository))?,
+        None => place(&args.project)?,
+    };
     let flags = Flags {
         done: args.done,
         model: args.model,
@@ -29,7 +34,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     })?;
     let vendor = vendor();
     let wanted = api::StartMission {
-        goal: args.goal,
+        goal,
         project,
         done: config.done(),
         model: config.text(Key::Model),
@@ -42,6 +47,13 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         approve_merge: args.yes,
         allow_unjailed: args.allow_unjailed,
         dirty: args.dirty,
+        follow: followed.as_ref().map(|run| run.run.clone()),
+        setup: config.text(Key::Setup).map(|command| api::Setup {
+            command,
+            from: config.setting(Key::Setup).origin.to_string(),
+            sees: passed(&config),
+        }),
+        services: config.services().into_iter().map(|(service, _)| service).collect(),
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;
@@ -62,13 +74,24 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     if context.json {
         screen::put_json(&follow::tagged("started", &started))?;
     } else {
-        screen::say(&header(&wanted, &started, &config))?;
+        screen::say(&header(&wanted, &started, &config, followed.as_ref()))?;
     }
     let options = Options { json: context.json, vendor, so_far: None };
     follow::follow(&client, &started.run, started.position, options).await
 }
 
-fn header(wanted: &api::StartMission, started: &api::Started, config: &Config) -> String {
+/// The variables of the owner's environment that steps are given.
+fn passed(config: &Config) -> Vec<String> {
+    let passed = config.given().into_iter().filter(|given| given.value == config::env::Value::Passed);
+    passed.map(|given| given.name).collect()
+}
+
+fn header(
+    wanted: &api::StartMission,
+    started: &api::Started,
+    config: &Config,
+    followed: Option<&api::Run>,
+) -> String {
     let bounds = [
         text::dollars(config.amount(Key::MaxDollars)),
         text::of(config.amount(Key::MaxTurns), "turn", "turns"),
@@ -81,9 +104,27 @@ fn header(wanted: &api::StartMission, started: &api::Started, config: &Config) -
     shown.push_str(&row("project", &format!("{} · {line}", text::path(&wanted.project))));
     shown.push_str(&row("model", &text::line(&started.model)));
     shown.push_str(&row("budget", &format!("at most {}", bounds.join(" · "))));
-    shown.push_str(&criteria(&wanted.done, config));
-    if let Some(setup) = config.text(Key::Setup) {
-        shown.push_str(&row("setup", &format!("{} {}", text::line(&setup), style::dim("(not run yet)"))));
+    match followed {
+        Some(run) if wanted.done.is_empty() => {
+            shown.push_str(&row("done when", &format!("as in run {}", text::short_id(&run.run))));
+        }
+        _ => shown.push_str(&criteria(&wanted.done, config)),
+    }
+    if let Some(run) = followed {
+        shown.push_str(&row("follows", &text::line(&run.run)));
+    }
+    if let (Some(setup), Some(environment)) = (&wanted.setup, &started.environment) {
+        let hash = text::short_hash(&environment.hash);
+        let how = match environment.kept {
+            true => format!("(environment {hash}, kept from an earlier run)"),
+            false => format!("(environment {hash} is new: you are asked first)"),
+        };
+        shown.push_str(&row("setup", &format!("{} {}", text::line(&setup.command), style::dim(&how))));
+    }
+    for (at, service) in wanted.services.iter().enumerate() {
+        let name = if at == 0 { "services" } else { "" };
+        let command = style::dim(&text::line(&service.command));
+        shown.push_str(&row(name, &format!("{} {command}", text::line(&service.name))));
     }
     shown.push_str(&row("run", &text::line(&started.run)));
     shown.push('\n');
@@ -94,8 +135,9 @@ fn header(wanted: &api::StartMission, started: &api::Started, config: &Config) -
 fn criteria(done: &[String], config: &Config) -> String {
     let mut name = "done when";
     if done.is_empty() {
-        let mend = "give --done, or [mission] done in regie.toml";
-        return row(name, &format!("{} {}", style::waiting("nothing is checked:"), mend));
+        let mend = "or give --done, or [mission] done in regie.toml";
+        let whose = style::waiting("the agent proposes it, and you see it at the gate;");
+        return row(name, &format!("{whose} {mend}"));
     }
     let whose = config.setting(Key::Done).origin.to_string();
     let mut shown = String::new();

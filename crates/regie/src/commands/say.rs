@@ -43,7 +43,7 @@ pub(super) async fn run(context: &Context, args: args::Say) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-fn from_stdin() -> Result<String, Failure> {
+pub(super) fn from_stdin() -> Result<String, Failure> {
     let mut words = String::new();
     std::io::stdin().lock().take(MOST).read_to_string(&mut words).map_err(|error| {
         Failure::new(format!("the words cannot be read from stdin: {error}")).hint("give them as UTF-8 text")

@@ -32,7 +32,7 @@ pub(super) async fn list(context: &Context, args: &args::Runs) -> Result<Exit, F
                 text::ago(now.saturating_sub(run.updated_at)),
                 run.turns.to_string(),
                 format!("{}{unpriced}", text::dollars(run.spent.nanodollars)),
-                text::line(&run.goal),
+                goal(run),
             ]
         })
         .collect();
@@ -42,6 +42,24 @@ pub(super) async fn list(context: &Context, args: &args::Runs) -> Result<Exit, F
         screen::width(),
     ))?;
     Ok(Exit::Done)
+}
+
+/// What it is for, and what it goes on from.
+fn goal(run: &api::Run) -> String {
+    match &run.forked {
+        None => text::line(&run.goal),
+        Some(origin) => {
+            format!("{} · {}", origin_of(origin, &text::short_id(&origin.run)), text::line(&run.goal))
+        }
+    }
+}
+
+/// What a run goes on from, in words.
+fn origin_of(origin: &api::Origin, run: &str) -> String {
+    match origin.purpose.as_str() {
+        "fork" => format!("fork of {run} at {}", origin.step),
+        _ => format!("follows {run}"),
+    }
 }
 
 /// Where it stands, in one word or two.
@@ -57,7 +75,8 @@ pub(super) async fn one(context: &Context, args: &args::Show) -> Result<Exit, Fa
         screen::put_json(&json!({ "run": run, "events": events }))?;
         return Ok(Exit::Done);
     }
-    let mut view = View::new(if args.full { Depth::Whole } else { Depth::Brief }, screen::width());
+    let depth = if args.full { Depth::Whole } else { Depth::Brief };
+    let mut view = View::new(depth, screen::width()).numbered();
     let mut shown = header(&run);
     for event in &events {
         shown.push_str(&view.event(event));
@@ -91,6 +110,13 @@ fn header(run: &api::Run) -> String {
     let goal = text::short(&text::line(&run.goal), screen::width().saturating_sub(4));
     let mut shown = format!("\n  {}\n\n", style::bold(&goal));
     shown.push_str(&row("run", &text::line(&run.run)));
+    if let Some(origin) = &run.forked {
+        let from = text::line(&origin.run);
+        shown.push_str(&match origin.purpose.as_str() {
+            "fork" => row("forked", &format!("from {from} at step {}", origin.step)),
+            _ => row("follows", &from),
+        });
+    }
     shown.push_str(&row("project", &format!("{} · {}", text::path(&run.repository), text::line(&run.line))));
     shown.push_str(&row("branch", &text::line(&run.branch)));
     shown.push_str(&row("model", &text::line(&run.model)));

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::env::{self, Variable};
 use super::error::Error;
 use super::key::{self, KEYS, Key, Level};
+use super::services::{self, Declared};
 use super::value::Value;
 
 /// The name of a project's file.
@@ -18,12 +20,14 @@ pub(crate) const PROJECT_FILE: &str = "regie.toml";
 const MOST_BYTES: u64 = 64 << 10;
 
 /// A file that was read, or that is not there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct File {
     pub(super) path: PathBuf,
     pub(super) level: Level,
     pub(super) exists: bool,
     pub(super) entries: Vec<Entry>,
+    pub(super) env: Vec<Variable>,
+    pub(super) services: Vec<Declared>,
 }
 
 /// A value in a file.
@@ -38,10 +42,10 @@ impl File {
     /// Reads a file. One that is not there says nothing.
     pub(super) fn read(path: &Path, level: Level) -> Result<Self, Error> {
         let Some(text) = text_of(path, level)? else {
-            return Ok(Self { path: path.to_owned(), level, exists: false, entries: Vec::new() });
+            return Ok(Self { path: path.to_owned(), level, ..Self::default() });
         };
-        let entries = parse(&text, path, level)?;
-        Ok(Self { path: path.to_owned(), level, exists: true, entries })
+        let Parsed { entries, env, services } = parse(&text, path, level)?;
+        Ok(Self { path: path.to_owned(), level, exists: true, entries, env, services })
     }
 
     pub(super) fn entry(&self, key: Key) -> Option<&Entry> {
@@ -72,23 +76,48 @@ fn text_of(path: &Path, level: Level) -> Result<Option<String>, Error> {
     Ok(Some(text))
 }
 
-/// The entries of a text; or what makes no sense in it, the first in the text.
-fn parse(text: &str, path: &Path, level: Level) -> Result<Vec<Entry>, Error> {
+/// What a text says.
+#[derive(Debug, Default)]
+struct Parsed {
+    entries: Vec<Entry>,
+    env: Vec<Variable>,
+    services: Vec<Declared>,
+}
+
+/// One thing that a text says.
+enum Said {
+    Entry(Entry),
+    Variable(Variable),
+    Service(Declared),
+}
+
+/// What a text says; or what makes no sense in it, the first in the text.
+fn parse(text: &str, path: &Path, level: Level) -> Result<Parsed, Error> {
     let reader = Reader { text, path, level };
     let document = DeTable::parse(text).map_err(|error| Error::Syntax {
         path: path.to_owned(),
         line: reader.line(error.span().map_or(0, |span| span.start)),
         why: error.message().lines().next().unwrap_or("this is not TOML").to_owned(),
     })?;
-    let mut found: Vec<(usize, Result<Entry, Error>)> = Vec::new();
+    let mut found: Vec<(usize, Result<Said, Error>)> = Vec::new();
     for (name, value) in document.get_ref() {
         let (at, name) = (name.span().start, name.get_ref());
-        let is_table = KEYS.iter().any(|key| key.path().0 == *name);
+        let is_table = KEYS.iter().any(|key| key.path().0 == *name)
+            || [env::TABLE, services::TABLE].contains(&name.as_ref());
         match value.get_ref() {
+            DeValue::Table(table) if *name == env::TABLE => {
+                let variables = env::parse(&reader, table).into_iter();
+                found.extend(variables.map(|(at, variable)| (at, variable.map(Said::Variable))));
+            }
+            DeValue::Table(table) if *name == services::TABLE => {
+                let declared = services::parse(&reader, table).into_iter();
+                found.extend(declared.map(|(at, declared)| (at, declared.map(Said::Service))));
+            }
             DeValue::Table(table) if is_table => {
                 for (own, value) in table {
                     let at = own.span().start;
-                    found.push((at, reader.entry(&format!("{name}.{}", own.get_ref()), at, value)));
+                    let entry = reader.entry(&format!("{name}.{}", own.get_ref()), at, value);
+                    found.push((at, entry.map(Said::Entry)));
                 }
             }
             _ if is_table => {
@@ -99,18 +128,27 @@ fn parse(text: &str, path: &Path, level: Level) -> Result<Vec<Entry>, Error> {
         }
     }
     found.sort_by_key(|(at, _)| *at);
-    found.into_iter().map(|(_, entry)| entry).collect()
+    let mut parsed = Parsed::default();
+    for (_, said) in found {
+        match said? {
+            Said::Entry(entry) => parsed.entries.push(entry),
+            Said::Variable(variable) => parsed.env.push(variable),
+            Said::Service(declared) => parsed.services.push(declared),
+        }
+    }
+    Ok(parsed)
 }
 
-struct Reader<'a> {
+/// A text that is read, and where it comes from.
+pub(super) struct Reader<'a> {
     text: &'a str,
     path: &'a Path,
-    level: Level,
+    pub(super) level: Level,
 }
 
 impl Reader<'_> {
     /// The line of a place in the text, from 1.
-    fn line(&self, at: usize) -> usize {
+    pub(super) fn line(&self, at: usize) -> usize {
         self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
     }
 
@@ -119,11 +157,15 @@ impl Reader<'_> {
             return Err(self.unknown(name, at));
         };
         if !key.may_stand(self.level) {
-            let (path, line) = (self.path.to_owned(), self.line(at));
-            return Err(Error::Misplaced { path, line, key: name.to_owned(), level: self.level });
+            return Err(self.misplaced(name, at));
         }
         let value = key.kind().of_toml(value.get_ref()).map_err(|why| self.refused(name, at, why))?;
         Ok(Entry { key, value, line: self.line(at) })
+    }
+
+    pub(super) fn misplaced(&self, name: &str, at: usize) -> Error {
+        let (path, line) = (self.path.to_owned(), self.line(at));
+        Error::Misplaced { path, line, key: name.to_owned(), level: self.level }
     }
 
     fn unknown(&self, name: &str, at: usize) -> Error {
@@ -135,7 +177,7 @@ impl Reader<'_> {
         }
     }
 
-    fn refused(&self, name: &str, at: usize, why: String) -> Error {
+    pub(super) fn refused(&self, name: &str, at: usize, why: String) -> Error {
         Error::Value { path: self.path.to_owned(), line: self.line(at), key: name.to_owned(), why }
     }
 }
@@ -146,11 +188,13 @@ mod tests {
 
     fn check(text: &str, level: Level) -> String {
         match parse(text, Path::new("f"), level) {
-            Ok(entries) => {
+            Ok(Parsed { entries, env, services }) => {
                 let all = entries
                     .iter()
                     .map(|entry| format!("{}@{}={}", entry.key.name(), entry.line, entry.value.written()));
-                all.collect::<Vec<_>>().join(" ")
+                let env = env.iter().map(|variable| format!("{}@{}", variable.name, variable.line));
+                let services = services.iter().map(|found| format!("{}@{}", found.service.name, found.line));
+                all.chain(env).chain(services).collect::<Vec<_>>().join(" ")
             }
             Err(error) => format!("{error} | {}", error.mend()),
         }
@@ -167,6 +211,55 @@ mod tests {
         );
         assert_eq!(check("mission.max_turns = 3\n", Level::Installation), "mission.max_turns@1=3");
         assert_eq!(check("", Level::Project), "");
+    }
+
+    #[test]
+    fn variables_are_read_and_a_repository_pulls_none_in() {
+        let set = "[env]\nNODE_ENV = \"test\"\nURL = \"x\"\n";
+        assert_eq!(check(set, Level::Project), "NODE_ENV@2 URL@3");
+        assert_eq!(check("[env]\npass = [\"A\",\n \"B\"]\n", Level::Installation), "A@2 B@3");
+        let pulled = check("[env]\npass = [\"NPM_TOKEN\"]\n", Level::Project);
+        assert!(
+            pulled.starts_with("f:2: `env.pass` does not belong here | move it to config.toml"),
+            "{pulled}"
+        );
+        for (wrong, what) in [
+            ("[env]\nPATH = \"/x\"", "f:2: `env.PATH`: it belongs to the jail"),
+            ("[env]\nA = 1", "f:2: `env.A`: expected a text in quotes"),
+            ("env = 1", "f:1: `env`: expected a table"),
+        ] {
+            assert!(
+                check(wrong, Level::Project).starts_with(what),
+                "{wrong}: {}",
+                check(wrong, Level::Project)
+            );
+        }
+        let key = check("[env]\npass = [\"ANTHROPIC_API_KEY\"]", Level::Installation);
+        assert!(key.contains("stays out of the jail"), "{key}");
+    }
+
+    #[test]
+    fn services_are_read_and_refused_with_their_line() {
+        let db = "[services.db]\ncommand = \"postgres\"\nready = \"pg_isready\"\nready_timeout = \"90s\"\n";
+        assert_eq!(check(db, Level::Project), "db@1");
+        assert!(check(db, Level::Installation).starts_with("f:1: `services.db` does not belong here"));
+        for (wrong, what) in [
+            ("[services.db]\nready = \"x\"", "f:1: `services.db`: it needs a `command`"),
+            ("[services.db]\ncommand = 1", "f:2: `services.db.command`: expected a text"),
+            (
+                "[services.db]\ncommand = \"x\"\nready_timeout = \"5\"",
+                "f:3: `services.db.ready_timeout`: expected a span",
+            ),
+            ("[services.db]\nport = 1", "f:2: `services.db.port`: a service has"),
+            ("[services.\"../x\"]\ncommand = \"x\"", "f:1: `services.../x`: a name has"),
+            ("[services]\ndb = \"x\"", "f:2: `services.db`: expected a table"),
+        ] {
+            assert!(
+                check(wrong, Level::Project).starts_with(what),
+                "{wrong}: {}",
+                check(wrong, Level::Project)
+            );
+        }
     }
 
     #[test]

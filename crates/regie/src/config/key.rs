@@ -5,16 +5,23 @@ use domain::budget::{Caps, DOLLAR};
 use models::{Wire, catalogue};
 use serde::Serialize;
 
+use super::owner;
 use super::value::{Kind, Value};
 
 /// What all missions of one UTC day may cost together unless the owner says otherwise.
 const DAY_NANODOLLARS: u64 = 10 * DOLLAR;
 
+/// How long the workspace of a run that has ended is kept, in milliseconds: two weeks.
+const KEEP_MILLIS: u64 = 14 * 86_400_000;
+/// What all caches may take, in bytes.
+const KEEP_BYTES: u64 = 10 << 30;
+
 /// Whose words a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     /// A repository's `regie.toml`.
+    #[default]
     Project,
     /// The owner's `config.toml`.
     Installation,
@@ -31,11 +38,19 @@ pub(crate) enum Key {
     MaxTime,
     DayMaxDollars,
     LocalUrl,
+    DeliverySign,
+    DeliveryHooks,
     Setup,
+    NotifyDesktop,
+    NotifyWebhook,
+    NotifyEvents,
+    NotifySecretEnv,
+    KeepWorkspaces,
+    KeepCaches,
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 9] = [
+pub(crate) const KEYS: [Key; 17] = [
     Key::Done,
     Key::Model,
     Key::MaxDollars,
@@ -44,7 +59,15 @@ pub(crate) const KEYS: [Key; 9] = [
     Key::MaxTime,
     Key::DayMaxDollars,
     Key::LocalUrl,
+    Key::DeliverySign,
+    Key::DeliveryHooks,
     Key::Setup,
+    Key::NotifyDesktop,
+    Key::NotifyWebhook,
+    Key::NotifyEvents,
+    Key::NotifySecretEnv,
+    Key::KeepWorkspaces,
+    Key::KeepCaches,
 ];
 
 impl Key {
@@ -59,7 +82,15 @@ impl Key {
             Self::MaxTime => ("mission", "max_time"),
             Self::DayMaxDollars => ("day", "max_dollars"),
             Self::LocalUrl => ("local", "base_url"),
+            Self::DeliverySign => ("delivery", "sign"),
+            Self::DeliveryHooks => ("delivery", "hooks"),
             Self::Setup => ("run", "setup"),
+            Self::NotifyDesktop => ("notify", "desktop"),
+            Self::NotifyWebhook => ("notify", "webhook"),
+            Self::NotifyEvents => ("notify", "events"),
+            Self::NotifySecretEnv => ("notify", "webhook_secret_env"),
+            Self::KeepWorkspaces => ("keep", "workspaces"),
+            Self::KeepCaches => ("keep", "caches"),
         }
     }
 
@@ -89,8 +120,33 @@ impl Key {
                 "Where models named `local/…` are served: Ollama, LM Studio, llama.cpp, vLLM, or a gateway that\n\
                  speaks chat completions."
             }
+            Self::DeliverySign => {
+                "Whether a delivery signs as your git is configured to (commit.gpgSign): with a merge in your name.\n\
+                 Where that does not work unattended, the branch is left alone and the command is printed."
+            }
+            Self::DeliveryHooks => {
+                "Whether your own post-merge hook runs after a delivery. One that lies in the tree never does.\n\
+                 What your hook starts in the tree may be an agent's work, and runs outside the jail."
+            }
+            Self::NotifyDesktop => "Whether gates and ends show on your desktop, through `notify-send`.",
+            Self::NotifyWebhook => {
+                "An address, or a list of them, that gates and ends are posted to as JSON: https, or http on\n\
+                 loopback. `regie notify test` tries it."
+            }
+            Self::NotifyEvents => {
+                "What you are told of: a gate that asks, a run that has ended, one that rests."
+            }
+            Self::NotifySecretEnv => {
+                "The variable in the daemon's environment whose value signs what is posted (HMAC-SHA256)."
+            }
+            Self::KeepWorkspaces => {
+                "How long the workspace of a run that has ended is kept, as \"14d\" or \"12h\". What was in it\n\
+                 stays in Regie's git directory."
+            }
+            Self::KeepCaches => "What the caches of all projects may take together; the least used go first.",
             Self::Setup => {
-                "The command that prepares a fresh checkout. Regie does not run it yet: it is shown only."
+                "The command that prepares a fresh checkout, as \"npm ci\". It has the network of this machine, so you\n\
+                 are asked before it runs; what it makes is kept, and later runs start with it."
             }
         }
     }
@@ -103,6 +159,12 @@ impl Key {
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
             Self::MaxTurns | Self::MaxTokens => Kind::Count,
             Self::MaxTime => Kind::Span,
+            Self::DeliverySign | Self::DeliveryHooks | Self::NotifyDesktop => Kind::Switch,
+            Self::NotifyWebhook => Kind::Addresses,
+            Self::NotifyEvents => Kind::Events,
+            Self::NotifySecretEnv => Kind::Text,
+            Self::KeepWorkspaces => Kind::Age,
+            Self::KeepCaches => Kind::Size,
         }
     }
 
@@ -110,7 +172,16 @@ impl Key {
     pub(crate) const fn may_stand(self, level: Level) -> bool {
         match self {
             Self::Done | Self::Setup => matches!(level, Level::Project),
-            Self::DayMaxDollars | Self::LocalUrl => matches!(level, Level::Installation),
+            Self::LocalUrl
+            | Self::DayMaxDollars
+            | Self::DeliverySign
+            | Self::DeliveryHooks
+            | Self::NotifyDesktop
+            | Self::NotifyWebhook
+            | Self::NotifyEvents
+            | Self::NotifySecretEnv
+            | Self::KeepWorkspaces
+            | Self::KeepCaches => matches!(level, Level::Installation),
             _ => true,
         }
     }
@@ -124,7 +195,7 @@ impl Key {
             Self::MaxTokens => Some("REGIE_MAX_TOKENS"),
             Self::MaxTime => Some("REGIE_MAX_TIME"),
             Self::LocalUrl => Some(Wire::Chat.url_env()),
-            Self::Done | Self::DayMaxDollars | Self::Setup => None,
+            _ => None,
         }
     }
 
@@ -137,7 +208,7 @@ impl Key {
             Self::MaxTurns => Some("--max-turns"),
             Self::MaxTokens => Some("--max-tokens"),
             Self::MaxTime => Some("--max-time"),
-            Self::DayMaxDollars | Self::LocalUrl | Self::Setup => None,
+            _ => None,
         }
     }
 
@@ -153,7 +224,14 @@ impl Key {
             Self::MaxTime => Value::Span(caps.millis),
             Self::DayMaxDollars => Value::Dollars(DAY_NANODOLLARS),
             Self::LocalUrl => Value::Text(Wire::Chat.default_url().into()),
-            Self::Setup => Value::Text(String::new()),
+            Self::DeliverySign => Value::Switch(true),
+            Self::DeliveryHooks => Value::Switch(false),
+            Self::Setup | Self::NotifySecretEnv => Value::Text(String::new()),
+            Self::NotifyDesktop => Value::Switch(false),
+            Self::NotifyWebhook => Value::Names(Vec::new()),
+            Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
+            Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),
+            Self::KeepCaches => Value::Size(KEEP_BYTES),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use models::catalogue;
 
+use super::env;
 use super::error::Error;
 use super::file::{Entry, File, PROJECT_FILE};
 use super::key::{KEYS, Key, Level};
@@ -50,6 +51,14 @@ pub(crate) struct Setting {
     pub(crate) note: Option<String>,
 }
 
+/// A variable of the steps' environment, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) name: String,
+    pub(crate) value: env::Value,
+    pub(crate) origin: Origin,
+}
+
 /// All that was said, by whom.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
@@ -83,6 +92,45 @@ impl Config {
         let config = Self { project, installation, env, flags };
         config.check_model()?;
         Ok(config)
+    }
+
+    /// Reads what steps are given, and judges nothing else: a mission that runs was judged when it began.
+    ///
+    /// # Errors
+    /// The first thing that makes no sense.
+    pub(super) fn of_steps(installation: &Path, project: &Path) -> Result<Self, Error> {
+        Ok(Self {
+            project: Some(File::read(project, Level::Project)?),
+            installation: File::read(installation, Level::Installation)?,
+            env: Vec::new(),
+            flags: Flags::default(),
+        })
+    }
+
+    /// The variables of the steps' environment by name. What the owner passes on goes before what a
+    /// repository sets, and that before what the owner sets for all.
+    pub(crate) fn given(&self) -> Vec<Given> {
+        let mut all: Vec<Given> = Vec::new();
+        for file in [Some(&self.installation), self.project.as_ref()].into_iter().flatten() {
+            for variable in &file.env {
+                let origin = Origin::File { level: file.level, path: file.path.clone(), line: variable.line };
+                let given = Given { name: variable.name.clone(), value: variable.value.clone(), origin };
+                match all.iter_mut().find(|known| known.name == given.name) {
+                    Some(known) if known.value == env::Value::Passed => {}
+                    Some(known) => *known = given,
+                    None => all.push(given),
+                }
+            }
+        }
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    /// What runs beside the commands, in the order of their lines.
+    pub(crate) fn services(&self) -> Vec<(domain::Service, Origin)> {
+        let Some(file) = &self.project else { return Vec::new() };
+        let origin = |line| Origin::File { level: file.level, path: file.path.clone(), line };
+        file.services.iter().map(|found| (found.service.clone(), origin(found.line))).collect()
     }
 
     /// A model without a known price evades every cap in dollars: a repository must not choose one.
@@ -139,7 +187,7 @@ impl Config {
             Key::MaxTurns => flags.max_turns.map(Value::Count),
             Key::MaxTokens => flags.max_tokens.map(Value::Count),
             Key::MaxTime => flags.max_time.map(Value::Span),
-            Key::DayMaxDollars | Key::LocalUrl | Key::Setup => None,
+            _ => None,
         }
     }
 
@@ -156,10 +204,23 @@ impl Config {
         }
     }
 
+    /// Whether a switch is on.
+    pub(crate) fn is_on(&self, key: Key) -> bool {
+        matches!(self.setting(key).value, Value::Switch(true))
+    }
+
     /// The criteria that hold.
     pub(crate) fn done(&self) -> Vec<String> {
         match self.setting(Key::Done).value {
             Value::Commands(commands) => commands,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The addresses or kinds of a key that hold.
+    pub(crate) fn names(&self, key: Key) -> Vec<String> {
+        match self.setting(key).value {
+            Value::Names(names) => names,
             _ => Vec::new(),
         }
     }
@@ -282,6 +343,19 @@ mod tests {
         Scene { owner, ..Scene::default() }.check(Key::Model, "mystery from config.toml:2");
         let flags = Flags { model: Some("mystery".into()), ..Flags::default() };
         Scene { project, flags, ..Scene::default() }.check(Key::Model, "mystery from --model");
+    }
+
+    #[test]
+    fn a_repository_does_not_replace_what_the_owner_passes_on() {
+        let owner = "[env]\npass = [\"TOKEN\"]\nMODE = \"owner\"\nONLY = \"owner\"\n";
+        let project = "[env]\nTOKEN = \"fake\"\nMODE = \"project\"\n";
+        let given = Scene { owner, project, ..Scene::default() }.read().unwrap().given();
+        let shown: Vec<String> =
+            given.iter().map(|given| format!("{} {:?} {}", given.name, given.value, given.origin)).collect();
+        assert_eq!(
+            shown,
+            ["MODE Set(…) regie.toml:3", "ONLY Set(…) config.toml:4", "TOKEN Passed config.toml:2"]
+        );
     }
 
     #[test]

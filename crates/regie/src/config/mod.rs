@@ -9,15 +9,21 @@
 //! |---|---|
 //! | `key` | the keys: what each means, where it may stand |
 //! | `value` | values as people write and read them |
+//! | `env` | variables of the steps' environment |
+//! | `services` | what runs beside the commands |
 //! | `file` | reading a file, with the line of everything |
+//! | `owner` | addresses, ages and sizes, which only the owner gives |
 //! | `merge` | which of several values holds |
 //! | `explain` | `regie config explain` |
 
+pub(crate) mod env;
 mod error;
 pub(crate) mod explain;
 mod file;
 mod key;
 mod merge;
+mod owner;
+mod services;
 mod value;
 
 use std::path::{Path, PathBuf};
@@ -25,7 +31,8 @@ use std::path::{Path, PathBuf};
 pub(crate) use error::Error;
 pub(crate) use file::PROJECT_FILE;
 pub(crate) use key::{KEYS, Key, Level};
-pub(crate) use merge::{Config, Flags, Origin};
+pub(crate) use merge::{Config, Flags, Given, Origin};
+pub(crate) use owner::{age, shown as address_shown};
 pub(crate) use value::{Value, dollars, span};
 
 use crate::home::Home;
@@ -39,12 +46,21 @@ pub(crate) fn load(home: &Home, project: &Path, flags: Flags) -> Result<Config, 
     Config::read(&installation_file(home), project_file(project).as_deref(), &env, flags)
 }
 
+/// What steps of a mission on the repository at `root` are given, read anew for each runner: values are
+/// put on record nowhere.
+///
+/// # Errors
+/// The first thing in a file that makes no sense, with its place.
+pub(crate) fn of_steps(home: &Home, root: &Path) -> Result<Config, Error> {
+    Config::of_steps(&installation_file(home), &root.join(PROJECT_FILE))
+}
+
 /// What all missions of one UTC day may cost together, in nanodollars, as the installation has it.
 ///
 /// # Errors
 /// What makes no sense in the installation's file.
 pub(crate) fn day_cap(home: &Home) -> Result<u64, Error> {
-    let config = Config::read(&installation_file(home), None, &|_| None, Flags::default())?;
+    let config = of_installation(home)?;
     Ok(config.amount(Key::DayMaxDollars))
 }
 
@@ -53,8 +69,24 @@ pub(crate) fn day_cap(home: &Home) -> Result<u64, Error> {
 /// # Errors
 /// What makes no sense in the installation's file.
 pub(crate) fn local_url(home: &Home) -> Result<Option<String>, Error> {
-    let config = Config::read(&installation_file(home), None, &|_| None, Flags::default())?;
-    Ok(config.text(Key::LocalUrl))
+    Ok(of_installation(home)?.text(Key::LocalUrl))
+}
+
+/// What the installation's file alone says: what is the owner's only, and needs no project.
+///
+/// # Errors
+/// What makes no sense in it.
+pub(crate) fn of_installation(home: &Home) -> Result<Config, Error> {
+    Config::read(&installation_file(home), None, &|_| None, Flags::default())
+}
+
+/// What a delivery may do in the owner's name, as the installation has it.
+///
+/// # Errors
+/// What makes no sense in the installation's file.
+pub(crate) fn manners(home: &Home) -> Result<store::Manners, Error> {
+    let config = of_installation(home)?;
+    Ok(store::Manners { sign: config.is_on(Key::DeliverySign), hooks: config.is_on(Key::DeliveryHooks) })
 }
 
 /// The installation's file.

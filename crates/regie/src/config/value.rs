@@ -3,6 +3,7 @@
 use serde_json::json;
 use toml::de::DeValue;
 
+use super::owner;
 use crate::screen::text;
 
 /// What the values of a key look like.
@@ -18,6 +19,16 @@ pub(super) enum Kind {
     Count,
     /// A span as `1h30m`.
     Span,
+    /// Yes or no.
+    Switch,
+    /// Addresses that something is sent to.
+    Addresses,
+    /// Kinds of notifications.
+    Events,
+    /// An age as `14d`; nothing is an age too.
+    Age,
+    /// A size as `10 GiB`.
+    Size,
 }
 
 /// A value of a key.
@@ -33,6 +44,14 @@ pub(crate) enum Value {
     Count(u64),
     /// Milliseconds.
     Span(u64),
+    /// Yes or no.
+    Switch(bool),
+    /// Addresses or kinds.
+    Names(Vec<String>),
+    /// Milliseconds.
+    Age(u64),
+    /// Bytes.
+    Size(u64),
 }
 
 impl Kind {
@@ -52,7 +71,16 @@ impl Kind {
                 Ok(Value::Commands(commands))
             }
             (Self::Commands, _) => Err("expected a list of commands, as [\"make test\"]".into()),
-            (Self::Text | Self::Span, DeValue::String(text)) => self.of_text(text),
+            (Self::Addresses, DeValue::String(one)) => Ok(Value::Names(vec![owner::address(one)?])),
+            (Self::Addresses, DeValue::Array(items)) => owner::names(items, owner::address),
+            (Self::Addresses, _) => Err("expected an address, as \"https://example.org/hook\"".into()),
+            (Self::Events, DeValue::Array(items)) => owner::names(items, owner::event),
+            (Self::Events, _) => Err(owner::EVENTS_WANTED.into()),
+            (Self::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
+            (Self::Switch, _) => Err("expected true or false".into()),
+            (Self::Text | Self::Span | Self::Age | Self::Size, DeValue::String(text)) => self.of_text(text),
+            (Self::Age, _) => Err(owner::AGE_WANTED.into()),
+            (Self::Size, _) => Err(owner::SIZE_WANTED.into()),
             (Self::Text, _) => Err("expected a string".into()),
             (Self::Span, _) => Err("expected a span in quotes, as \"90s\", \"30m\" or \"1h30m\"".into()),
             (Self::Dollars | Self::Count, DeValue::Integer(number)) if number.radix() == 10 => {
@@ -81,6 +109,10 @@ impl Kind {
                 .map(Value::Count)
                 .ok_or_else(|| "expected a whole number from 1 on".into()),
             Self::Span => span(text).map(Value::Span),
+            Self::Age => owner::age(text).map(Value::Age),
+            Self::Size => owner::size(text).map(Value::Size),
+            // No variable stands for these.
+            Self::Switch | Self::Addresses | Self::Events => Err("it is said in config.toml only".into()),
         }
     }
 }
@@ -89,8 +121,12 @@ impl Value {
     /// The number of a bound, in its smallest unit.
     pub(crate) fn amount(&self) -> Option<u64> {
         match self {
-            Self::Dollars(amount) | Self::Count(amount) | Self::Span(amount) => Some(*amount),
-            Self::Commands(_) | Self::Text(_) => None,
+            Self::Dollars(amount)
+            | Self::Count(amount)
+            | Self::Span(amount)
+            | Self::Age(amount)
+            | Self::Size(amount) => Some(*amount),
+            Self::Commands(_) | Self::Text(_) | Self::Switch(_) | Self::Names(_) => None,
         }
     }
 
@@ -106,6 +142,11 @@ impl Value {
             Self::Dollars(nanodollars) => text::dollars(*nanodollars),
             Self::Count(count) => text::count(*count),
             Self::Span(millis) => text::bound(*millis),
+            Self::Switch(on) => if *on { "yes" } else { "no" }.into(),
+            Self::Names(names) if names.is_empty() => "none".into(),
+            Self::Names(names) => names.iter().map(|name| owner::shown(name)).collect::<Vec<_>>().join(" · "),
+            Self::Age(millis) => owner::age_written(*millis),
+            Self::Size(bytes) => text::bytes(*bytes),
         }
     }
 
@@ -115,7 +156,13 @@ impl Value {
             Self::Commands(commands) => json!(commands),
             Self::Text(value) if value.is_empty() => serde_json::Value::Null,
             Self::Text(value) => json!(value),
-            Self::Dollars(amount) | Self::Count(amount) | Self::Span(amount) => json!(amount),
+            Self::Switch(on) => json!(on),
+            Self::Names(names) => json!(names.iter().map(|name| owner::shown(name)).collect::<Vec<_>>()),
+            Self::Dollars(amount)
+            | Self::Count(amount)
+            | Self::Span(amount)
+            | Self::Age(amount)
+            | Self::Size(amount) => json!(amount),
         }
     }
 
@@ -123,8 +170,9 @@ impl Value {
     pub(crate) const fn unit(&self) -> Option<&'static str> {
         match self {
             Self::Dollars(_) => Some("nanodollars"),
-            Self::Span(_) => Some("milliseconds"),
-            Self::Commands(_) | Self::Text(_) | Self::Count(_) => None,
+            Self::Span(_) | Self::Age(_) => Some("milliseconds"),
+            Self::Size(_) => Some("bytes"),
+            Self::Commands(_) | Self::Text(_) | Self::Count(_) | Self::Switch(_) | Self::Names(_) => None,
         }
     }
 
@@ -146,6 +194,13 @@ impl Value {
             }
             Self::Count(count) => text::count(*count).replace(',', "_"),
             Self::Span(millis) => quoted(&text::bound(*millis).replace("min", "m").replace(' ', "")),
+            Self::Switch(on) => on.to_string(),
+            Self::Names(names) => {
+                let all: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+                format!("[{}]", all.join(", "))
+            }
+            Self::Age(millis) => quoted(&owner::age_written(*millis)),
+            Self::Size(bytes) => quoted(&owner::size_written(*bytes)),
         }
     }
 }
@@ -236,6 +291,13 @@ mod tests {
             (Kind::Dollars, Value::Dollars(1)),
             (Kind::Count, Value::Count(5_000_000)),
             (Kind::Span, Value::Span(5_400_000)),
+            (Kind::Switch, Value::Switch(true)),
+            (Kind::Addresses, Value::Names(vec!["https://example.org/a?b=c".into()])),
+            (Kind::Events, Value::Names(vec!["gate".into()])),
+            (Kind::Age, Value::Age(14 * 86_400_000)),
+            (Kind::Age, Value::Age(5_400_000)),
+            (Kind::Size, Value::Size(10 << 30)),
+            (Kind::Size, Value::Size(1_000_001)),
         ];
         for (kind, value) in all {
             let text = value.written();

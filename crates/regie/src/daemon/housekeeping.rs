@@ -36,7 +36,7 @@ async fn pass_output_on(control: &Control, runner: &RunnerExecutor) {
     }
 }
 
-async fn follow(control: &Control, runner: &RunnerExecutor) {
+async fn follow(control: &Arc<Control>, runner: &RunnerExecutor) {
     let mut bell = control.bell();
     let mut position = *bell.borrow_and_update();
     let mut fences: HashMap<RunId, u64> = HashMap::new();
@@ -57,6 +57,7 @@ async fn follow(control: &Control, runner: &RunnerExecutor) {
                     fences.remove(&run);
                     runner.close(run);
                     control.release(run);
+                    super::keeping::clear_spool(control, run);
                 }
                 Fact::Parked { .. } => runner.close(run),
                 _ => {}

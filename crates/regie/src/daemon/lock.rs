@@ -1,7 +1,7 @@
 //! One daemon per home: an exclusive lock that dies with the process, and the socket behind it.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context, Result, bail};
@@ -23,7 +23,17 @@ pub(super) fn acquire(home: &Home) -> Result<File> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            bail!("another daemon serves {}; `regie doctor` shows it", home.root().display())
+            // Its holder may have written nothing yet.
+            let mut held = String::new();
+            let _ = file.read_to_string(&mut held);
+            let who = match held.trim().parse::<u32>() {
+                Ok(pid) => format!("another daemon (process {pid})"),
+                Err(_) => "another daemon".into(),
+            };
+            bail!(
+                "{who} serves {}: use it as it is, or end it with `regie serve --stop`",
+                home.root().display()
+            )
         }
         Err(error) => {
             return Err(error).with_context(|| {

@@ -2,20 +2,22 @@
 
 mod day_cap;
 mod housekeeping;
+mod keeping;
 mod lock;
+mod notify;
 mod system;
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use control::executor::{Dispatch, HostExecutor, ModelExecutor};
+use control::executor::{Dispatch, HostExecutor, Manners, ModelExecutor, SetupExecutor};
 use control::vendors::{Connect, Vendors};
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Layout, Parts, drivers::NativeDrivers};
 use domain::RunId;
 use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
-use kernel::port::{Executor, Journal, Refused};
+use kernel::port::{Clock, Executor, Journal, Records, Refused};
 use models::Wire;
 use models::config::{Config as Connection, Error as ConnectionError, IDLE_ENV};
 use runner::RunnerExecutor;
@@ -35,8 +37,16 @@ pub(crate) async fn serve(home: &Home) -> Result<()> {
     let _lock = lock::acquire(home)?;
     scratch(home)?;
     let listener = lock::listen(home)?;
-    let (control, runner) = assemble(home)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let (control, runner, records) = assemble(home, Arc::clone(&clock))?;
     let keeping = housekeeping::start(Arc::clone(&control), runner);
+    let telling = notify::start(notify::Parts {
+        control: Arc::clone(&control),
+        records: Arc::clone(&records),
+        clock: Arc::clone(&clock),
+        home: home.clone(),
+    });
+    let sweeping = keeping::start(Arc::clone(&control), records, clock, home.clone());
     for (run, why) in control.recover().await? {
         tracing::error!(%run, why, "a run could not be taken over; `regie resume` tries again");
     }
@@ -52,6 +62,8 @@ pub(crate) async fn serve(home: &Home) -> Result<()> {
     };
     let served = server::serve(listener, control, ending).await;
     keeping.abort();
+    telling.abort();
+    sweeping.abort();
     let _ = std::fs::remove_file(home.socket());
     Ok(served?)
 }
@@ -71,7 +83,10 @@ fn scratch(home: &Home) -> Result<()> {
     Ok(())
 }
 
-fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
+/// What the daemon itself goes on to use.
+type Assembled = (Arc<Control>, Arc<RunnerExecutor>, Arc<dyn Records>);
+
+fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
     let layout =
         Layout { home: home.root().to_owned(), trees: home.trees(), work: home.work(), spool: home.spool() };
     let sqlite = Arc::new(SqliteJournal::open(home.db()).context("the journal cannot be opened")?);
@@ -79,15 +94,14 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
     let artifacts: Arc<FileArtifacts> =
         Arc::new(FileArtifacts::open(home.artifacts()).context("the artifacts cannot be opened")?);
     let day_cap = FileDayCap::open(home).map_err(|error| anyhow::anyhow!("{error}; {}", error.mend()))?;
-    let clock = Arc::new(SystemClock);
     let deltas = control::deltas();
     let vendors = Arc::new(Vendors::new(connect(home)));
     let program = std::env::current_exe().context("the path of this binary is unknown")?;
     let launcher = sandbox::Launcher::this_binary();
     let jail = sandbox::overall(&sandbox::support(&launcher));
     let runner = {
-        let (journal, layout) = (Arc::clone(&journal), layout.clone());
-        let configs = move |run: RunId| runner_config(&*journal, &layout, &program, run);
+        let (journal, layout, home) = (Arc::clone(&journal), layout.clone(), home.clone());
+        let configs = move |run: RunId| runner_config(&*journal, &layout, &home, &program, run);
         Arc::new(RunnerExecutor::new(
             Arc::new(configs),
             Arc::clone(&artifacts) as _,
@@ -95,15 +109,18 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
         ))
     };
     let outside = outside_tools()?;
+    let manners = manners(home);
     let dispatch = Dispatch {
-        model: ModelExecutor::new(Arc::clone(&vendors), Arc::clone(&clock) as _, deltas.clone()),
+        model: ModelExecutor::new(Arc::clone(&vendors), Arc::clone(&clock), deltas.clone()),
         host: HostExecutor::new(
             layout.clone(),
             Arc::clone(&journal),
             Arc::clone(&artifacts) as _,
-            Arc::clone(&clock) as _,
-        ),
+            Arc::clone(&clock),
+        )
+        .with_manners(Arc::clone(&manners)),
         jail: Arc::clone(&runner) as _,
+        setup: SetupExecutor::new(layout.clone(), Arc::clone(&journal), Arc::clone(&runner) as _),
         outside: outside.iter().map(|(tool, run)| (tool.spec.name.clone(), Arc::clone(run))).collect(),
     };
     let ports = Ports {
@@ -118,22 +135,34 @@ fn assemble(home: &Home) -> Result<(Arc<Control>, Arc<RunnerExecutor>)> {
     let control = Control::new(Parts {
         layout,
         ports,
-        records: sqlite,
+        records: Arc::clone(&sqlite) as _,
         artifacts,
         index: Arc::new(journal::SearchIndex::new(home.index())),
         vendors,
         deltas,
         toolbox: toolbox(outside.into_iter().map(|(tool, _)| tool))?,
         jail,
+        manners,
         holder: format!("daemon:{}", std::process::id()),
     });
-    Ok((Arc::new(control), runner))
+    Ok((Arc::new(control), runner, sqlite))
 }
 
 /// The tools of a new run, in the order in which the model sees them.
 fn toolbox(outside: impl Iterator<Item = engine::Tool>) -> Result<engine::Toolbox> {
     let built_in = engine::Toolbox::built_in()?;
     Ok(engine::Toolbox::new(built_in.iter().cloned().chain(outside).collect())?)
+}
+
+/// The owner's file, read for each delivery. While it makes no sense, what is built in holds.
+fn manners(home: &Home) -> Manners {
+    let home = home.clone();
+    Arc::new(move || {
+        config::manners(&home).unwrap_or_else(|error| {
+            tracing::warn!(%error, "a delivery does what is built in");
+            store::Manners { sign: true, hooks: false }
+        })
+    })
 }
 
 type Outside = (engine::Tool, Arc<dyn Executor>);
@@ -165,6 +194,7 @@ fn outside_tools() -> Result<Vec<Outside>> {
 fn runner_config(
     journal: &dyn Journal,
     layout: &Layout,
+    home: &Home,
     program: &std::path::Path,
     run: RunId,
 ) -> Result<runner::Config, Refused> {
@@ -176,6 +206,8 @@ fn runner_config(
         config.posture = sandbox::Posture::Ask;
     }
     config.withheld = charter.mission.withheld;
+    config.services = charter.mission.services;
+    config.given = given(home, std::path::Path::new(&charter.mission.repository))?;
     let cache = Cache::new(layout.cache(charter.mission.project));
     cache.prepare().map_err(|error| Refused {
         code: "run.no_cache".into(),
@@ -185,8 +217,26 @@ fn runner_config(
         let found = toolchains::find(std::path::Path::new(&home), &cache, &toolchains::Machine);
         config.mounts.extend(found.mounts);
         config.env.extend(found.env);
+        config.setup_mounts = found.setup_mounts;
+        config.setup_env = found.setup_env;
     }
     Ok(config)
+}
+
+/// The variables that the files give to steps, with their values as they are now.
+fn given(home: &Home, repository: &std::path::Path) -> Result<runner::config::Given, Refused> {
+    let config = config::of_steps(home, repository).map_err(|error| Refused {
+        code: "run.configuration".into(),
+        hint: format!("{error}; {}", error.mend()),
+    })?;
+    let value = |given: config::Given| {
+        let value = match given.value {
+            config::env::Value::Set(value) => Some(value),
+            config::env::Value::Passed => std::env::var(&given.name).ok(),
+        };
+        Some((given.name, value?))
+    };
+    Ok(runner::config::Given(config.given().into_iter().filter_map(value).collect()))
 }
 
 /// Connects to the vendor of a model with what a client handed over.

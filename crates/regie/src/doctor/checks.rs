@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::fs::{Access, access, statvfs};
+use rustix::fs::{Access, access};
 use sandbox::{Launcher, Plan, Stdin};
 
-use super::{Check, Status, machine, project};
+use super::{Check, Status, machine, notify, project};
 use crate::client::{Client, Error};
+use crate::disk;
 use crate::home::Home;
 
 /// The least version of Git that has what merges need.
@@ -22,6 +23,7 @@ pub(super) async fn all(home: &Home) -> Vec<Check> {
     all.extend(jail());
     all.extend([user(), place(home), space(home), daemon(home).await, key(), base_url()]);
     all.extend(machine::all(home));
+    all.extend(notify::all(home));
     all.extend(project::all(home));
     all
 }
@@ -103,7 +105,7 @@ fn place(home: &Home) -> Check {
                 .mend(format!("run `sudo chown -R $(id -un) {root}`, or set REGIE_HOME to another place")),
         };
     }
-    match existing(home.root()).map(|parent| access(parent, Access::WRITE_OK | Access::EXEC_OK)) {
+    match disk::existing(home.root()).map(|parent| access(parent, Access::WRITE_OK | Access::EXEC_OK)) {
         Some(Ok(())) => Check::new(id, Status::Ok, format!("{root}, made on first use")),
         _ => Check::new(id, Status::Fail, format!("{root} is not there and cannot be made"))
             .mend("set REGIE_HOME to a directory that you may write"),
@@ -112,11 +114,9 @@ fn place(home: &Home) -> Check {
 
 fn space(home: &Home) -> Check {
     let id = "home.space";
-    let found = existing(home.root()).map(statvfs);
-    let Some(Ok(found)) = found else {
+    let Some(free) = disk::room(home.root()) else {
         return Check::new(id, Status::Warn, "the free space is unknown");
     };
-    let free = found.f_bavail.saturating_mul(found.f_frsize);
     let tenths = free / ((1 << 30) / 10);
     let said = format!("{}.{} GiB free", tenths / 10, tenths % 10);
     match free {
@@ -126,11 +126,6 @@ fn space(home: &Home) -> Check {
         LEAST_SPACE..GOOD_SPACE => Check::new(id, Status::Warn, said).mend("free some space soon"),
         _ => Check::new(id, Status::Ok, said),
     }
-}
-
-/// The nearest directory that is there.
-fn existing(path: &Path) -> Option<&Path> {
-    path.ancestors().find(|path| path.exists())
 }
 
 async fn daemon(home: &Home) -> Check {

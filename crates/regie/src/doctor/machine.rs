@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 use models::catalogue;
 
 use super::{Check, Status};
+use crate::disk;
 use crate::home::Home;
 use crate::screen::clock;
 
@@ -67,59 +68,27 @@ fn locale(set: &dyn Fn(&str) -> Option<String>) -> Check {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn filesystem(root: &Path) -> Option<Check> {
-    let place = root.ancestors().find(|path| path.exists())?;
-    let found = rustix::fs::statfs(place).ok()?;
-    // Magic numbers have 32 bits; some platforms carry them in a signed word.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a bit pattern, not a number"
-    )]
-    let kind = found.f_type as u32;
-    Some(judge(kind, &root.display().to_string()))
+    disk::under(root).map(|kind| judge(kind, &root.display().to_string()))
 }
 
-#[cfg(not(target_os = "linux"))]
-fn filesystem(_: &Path) -> Option<Check> {
-    None
-}
-
-/// What a file system means for the journal, by its magic number.
-#[cfg(target_os = "linux")]
-fn judge(kind: u32, root: &str) -> Check {
+/// What a disk means for the journal.
+fn judge(kind: disk::Kind, root: &str) -> Check {
     let id = "home.filesystem";
     let mend = "set REGIE_HOME to a directory on a local disk";
-    let network = match kind {
-        0x6969 => "NFS",
-        0x517b | 0xff53_4d42 | 0xfe53_4d42 => "SMB",
-        0x5346_414f | 0x6b41_4653 => "AFS",
-        0x00c3_6400 => "Ceph",
-        0x7375_7245 => "Coda",
-        _ => "",
+    let (status, found) = match kind {
+        disk::Kind::Network(name) => {
+            (Status::Fail, format!("{root} is on {name}: the journal needs locks and syncs that hold"))
+        }
+        disk::Kind::Unsure(name) => {
+            (Status::Warn, format!("{root} is on {name}: whether its locks and syncs hold is not known"))
+        }
+        disk::Kind::Memory => {
+            (Status::Warn, format!("{root} is in memory: it is gone when the machine restarts"))
+        }
+        disk::Kind::Local(name) => return Check::new(id, Status::Ok, name),
     };
-    if !network.is_empty() {
-        let found = format!("{root} is on {network}: the journal needs locks and syncs that hold");
-        return Check::new(id, Status::Fail, found).mend(mend);
-    }
-    match kind {
-        0x6573_5546 | 0x0102_1997 => {
-            let what = if kind == 0x0102_1997 { "9p" } else { "FUSE" };
-            let found = format!("{root} is on {what}: whether its locks and syncs hold is not known");
-            Check::new(id, Status::Warn, found).mend(mend)
-        }
-        0x0102_1994 => {
-            let found = format!("{root} is in memory: it is gone when the machine restarts");
-            Check::new(id, Status::Warn, found).mend(mend)
-        }
-        0xef53 => Check::new(id, Status::Ok, "ext4"),
-        0x9123_683e => Check::new(id, Status::Ok, "btrfs"),
-        0x5846_5342 => Check::new(id, Status::Ok, "XFS"),
-        0x2fc1_2fc1 => Check::new(id, Status::Ok, "ZFS"),
-        0x794c_7630 => Check::new(id, Status::Ok, "overlay"),
-        other => Check::new(id, Status::Ok, format!("local, of type {other:#x}")),
-    }
+    Check::new(id, status, found).mend(mend)
 }
 
 #[cfg(test)]
@@ -154,15 +123,14 @@ mod tests {
         assert_eq!(check(&[]).status, Status::Info);
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn a_home_over_the_network_is_refused() {
-        let nfs = judge(0x6969, "/home/me/regie");
+        let nfs = judge(disk::Kind::Network("NFS"), "/home/me/regie");
         assert_eq!(nfs.status, Status::Fail);
         assert_eq!(nfs.evidence, "/home/me/regie is on NFS: the journal needs locks and syncs that hold");
         assert!(nfs.mend.is_some());
-        assert_eq!(judge(0xef53, "/").status, Status::Ok);
-        assert_eq!(judge(0x6573_5546, "/").status, Status::Warn);
-        assert!(filesystem(Path::new("/nowhere/at/all")).is_some());
+        assert_eq!(judge(disk::Kind::Local("ext4".into()), "/").status, Status::Ok);
+        assert_eq!(judge(disk::Kind::Unsure("FUSE"), "/").status, Status::Warn);
+        assert_eq!(filesystem(Path::new("/nowhere/at/all")).is_some(), cfg!(target_os = "linux"));
     }
 }

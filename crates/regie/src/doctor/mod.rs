@@ -3,6 +3,7 @@
 
 mod checks;
 mod machine;
+mod notify;
 mod project;
 
 use serde::Serialize;

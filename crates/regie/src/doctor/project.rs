@@ -104,7 +104,7 @@ fn criteria(config: &Config) -> Check {
     let id = "config.done";
     let done = config.setting(Key::Done);
     if config.done().is_empty() {
-        Check::new(id, Status::Info, "no criteria: nothing is checked unless --done says what")
+        Check::new(id, Status::Info, "no criteria: the agent proposes them unless --done says what")
             .mend("run `regie init`, or give [mission] done in regie.toml")
     } else {
         Check::new(id, Status::Ok, format!("{} · {}", done.value.shown(), done.origin))

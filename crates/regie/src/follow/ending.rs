@@ -123,6 +123,7 @@ mod tests {
             gates: vec![],
             head: String::new(),
             events: 0,
+            forked: None,
         }
     }
 

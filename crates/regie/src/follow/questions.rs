@@ -111,7 +111,8 @@ impl Follow {
             "\n  {} {} ",
             style::bold("Leave it?"),
             style::dim(
-                "[d = detach, it goes on / s = stop, it can be resumed / c = cancel, final / Enter = stay]"
+                "[d = detach, it goes on / s = stop what runs now, it can be resumed / c = cancel, final / \
+                 Enter = stay]"
             )
         ))?;
         self.asking = Some(Asking::Interrupt);

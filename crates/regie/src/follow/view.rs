@@ -47,6 +47,8 @@ pub(crate) struct View {
     width: usize,
     running: BTreeMap<u64, Running>,
     prose: Prose,
+    /// Whether lines say the number of their step, which `regie fork --at` takes.
+    is_numbered: bool,
     /// The step whose words are being set.
     speaking: Option<u64>,
     /// Steps whose words were seen as they came.
@@ -67,6 +69,7 @@ impl View {
             width,
             running: BTreeMap::new(),
             prose: Prose::new(width),
+            is_numbered: false,
             speaking: None,
             spoken: BTreeSet::new(),
             settled: 0,
@@ -76,6 +79,11 @@ impl View {
             refused: false,
             last_words: None,
         }
+    }
+
+    /// With the number of each step beside its result.
+    pub(crate) fn numbered(self) -> Self {
+        Self { is_numbered: true, ..self }
     }
 
     /// Counts on from where a run stood before the first event that is shown.
@@ -137,8 +145,8 @@ impl View {
         let Some(line) = &event.line else { return String::new() };
         let mut shown = self.hush();
         match event.fact["fact"].as_str() {
-            // The heading has said it.
-            Some("run_started") => return shown,
+            // The heading has said it, but for what the run goes on from.
+            Some("run_started") if event.fact["forked"].is_null() => return shown,
             // The result below says it.
             Some("ended") => {
                 self.last_words = line.detail.clone();
@@ -279,6 +287,7 @@ impl View {
             (Some(money @ 1..), _) => parts.push(text::dollars(money)),
             _ => {}
         }
+        parts.extend(self.number(line));
         let turn = format!("turn {}", self.turns.max(1));
         if line.mark == "failed" {
             shown.push_str(&set(style::failed("✗"), &turn, "", &parts, self.width));
@@ -312,9 +321,16 @@ impl View {
             },
             _ => (text::line(&line.kind), first),
         };
+        parts.extend(self.number(line));
         let mut shown = set(mark, &name, &said, &parts, self.width);
         shown.push_str(&self.detail(line, self.below(line, &name)));
         shown
+    }
+
+    /// The number of the step that a line is the result of.
+    fn number(&self, line: &api::Line) -> Option<String> {
+        let is_result = !matches!(line.kind.as_str(), "gate" | "said" | "end" | "note");
+        line.step.filter(|_| self.is_numbered && is_result).map(|step| format!("#{step}"))
     }
 
     /// How many lines are shown below, from the beginning and from the end.

@@ -23,12 +23,17 @@ pub(crate) enum Reach {
     Absent,
 }
 
+/// The owner's toolchains, as steps see them.
+pub(crate) fn found() -> Toolchains {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    home.map_or_else(Toolchains::default, |home| {
+        toolchains::find(Path::new(&home), &Cache::new(NO_CACHE), &toolchains::Machine)
+    })
+}
+
 /// Looks for a program, as a step does and as the owner's shell does.
 pub(crate) fn of(program: &str) -> Reach {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    let own = home.map_or_else(Toolchains::default, |home| {
-        toolchains::find(Path::new(&home), &Cache::new(NO_CACHE), &toolchains::Machine)
-    });
+    let own = found();
     let path = own.env.iter().find(|(name, _)| name == "PATH").map_or(SYSTEM_PATH, |(_, path)| path.as_str());
     let system = sandbox::default_system_mounts();
     let is_read = |mount: &&Mount| mount.access == Access::Read;

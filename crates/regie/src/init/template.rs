@@ -18,6 +18,23 @@ const INSTALLATION: &str = "\
 # environment override them.
 ";
 
+const BESIDE: &str = "
+[env]
+# Variables of the commands' environment.
+# NODE_ENV = \"test\"
+
+# Services run beside the commands, in the jail, and are reached on 127.0.0.1; /tmp is their own.
+# [services.db]
+# command = \"initdb -D /tmp/db -U app -A trust && exec postgres -D /tmp/db -k /tmp\"
+# ready = \"pg_isready -h 127.0.0.1\"
+";
+
+const PASSED: &str = "
+[env]
+# Variables of your environment that commands may know, in all projects.
+# pass = [\"NPM_TOKEN\"]
+";
+
 /// A project's file.
 pub(super) fn project(toolchains: &[Toolchain]) -> String {
     let mut text = PROJECT.to_owned();
@@ -26,15 +43,18 @@ pub(super) fn project(toolchains: &[Toolchain]) -> String {
         Key::Setup => setup(toolchains),
         _ => format!("# {} = {}\n", key.path().1, key.built_in().written()),
     });
+    text.push_str(BESIDE);
     text
 }
 
 /// The owner's file.
 pub(super) fn installation() -> String {
     let mut text = INSTALLATION.to_owned();
-    write(&mut text, Level::Installation, |key| {
-        format!("# {} = {}\n", key.path().1, key.built_in().written())
+    write(&mut text, Level::Installation, |key| match key {
+        Key::NotifySecretEnv => "# webhook_secret_env = \"REGIE_WEBHOOK_SECRET\"\n".into(),
+        _ => format!("# {} = {}\n", key.path().1, key.built_in().written()),
     });
+    text.push_str(PASSED);
     text
 }
 
@@ -62,7 +82,7 @@ fn done(toolchains: &[Toolchain]) -> String {
     let commands =
         |found: &[&Toolchain]| Value::Commands(found.iter().filter_map(|one| one.test.clone()).collect());
     if chosen.is_empty() {
-        return "# No test command was found here: without one, nothing is checked before a merge.\n\
+        return "# No test command was found here: without one, the agent proposes what is checked.\n\
                 # done = [\"make test\"]\n"
             .into();
     }
@@ -71,6 +91,9 @@ fn done(toolchains: &[Toolchain]) -> String {
     let mut text = format!("# Found: {}.\n", from.join(", "));
     if !left.is_empty() {
         text.push_str(&format!("# Found too: done = {}\n", commands(&left).written()));
+    }
+    for unseen in chosen.iter().filter_map(|found| found.unseen) {
+        text.push_str(&format!("# Runs see {unseen} only if a line of .worktreeinclude says `{unseen}/`.\n"));
     }
     text.push_str(&format!("done = {}\n", commands(&chosen).written()));
     text
@@ -140,7 +163,7 @@ mod tests {
     #[test]
     fn without_a_test_command_the_file_says_so() {
         let text = of(&[("README.md", "")]);
-        assert!(text.contains("nothing is checked before a merge"), "{text}");
+        assert!(text.contains("the agent proposes what is checked"), "{text}");
         assert!(!text.lines().any(|line| line.starts_with("done")), "{text}");
     }
 }

@@ -1,5 +1,7 @@
 //! Toolchains and test commands, by the files at a project's root. Nothing is executed to find out.
 
+mod python;
+
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
@@ -34,11 +36,14 @@ pub(crate) struct Toolchain {
     pub(crate) setup: Option<String>,
     /// What runs the tests.
     pub(crate) test: Option<String>,
+    /// A directory of installed dependencies that runs do not see, as `.worktreeinclude` does not name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unseen: Option<&'static str>,
 }
 
 impl Toolchain {
     fn new(name: &'static str, evidence: &str, program: &'static str) -> Self {
-        Self { name, evidence: evidence.to_owned(), program, setup: None, test: None }
+        Self { name, evidence: evidence.to_owned(), program, setup: None, test: None, unseen: None }
     }
 
     fn test(self, command: impl Into<String>) -> Self {
@@ -49,6 +54,13 @@ impl Toolchain {
         Self { setup: Some(command.into()), ..self }
     }
 
+    /// The same, whose commands need what is installed in `dir`.
+    fn needs(self, root: &Path, dir: Option<&'static str>) -> Self {
+        let included = text_of(root, ".worktreeinclude").unwrap_or_default();
+        let unseen = dir.filter(|dir| !included.lines().any(|line| line.trim().trim_matches('/') == *dir));
+        Self { unseen, ..self }
+    }
+
     /// The same, in a directory below the root.
     fn inside(self, dir: &str) -> Self {
         let there = |command: Option<String>| command.map(|command| format!("cd {dir} && {command}"));
@@ -56,6 +68,8 @@ impl Toolchain {
             evidence: format!("{dir}/{}", self.evidence),
             setup: there(self.setup).map(|command| format!("({command})")),
             test: there(self.test),
+            // `.worktreeinclude` of the root is what counts, and it may name this in many ways.
+            unseen: None,
             ..self
         }
     }
@@ -117,7 +131,7 @@ fn below(root: &Path) -> Vec<String> {
 }
 
 fn at(root: &Path) -> Vec<Toolchain> {
-    let all = [cargo(root), node(root), python(root), go(root), maven(root), gradle(root), make(root)];
+    let all = [cargo(root), node(root), python::find(root), go(root), maven(root), gradle(root), make(root)];
     all.into_iter().flatten().collect()
 }
 
@@ -146,60 +160,13 @@ fn node(root: &Path) -> Option<Toolchain> {
     } else {
         ("npm", "npm install")
     };
-    let found = Toolchain::new(name, "package.json", name).setup(setup);
+    let installed = root.join("node_modules").is_dir().then_some("node_modules");
+    let found = Toolchain::new(name, "package.json", name).setup(setup).needs(root, installed);
     match manifest["scripts"]["test"].as_str() {
         Some(script) if !script.trim().is_empty() && !script.contains(NPM_PLACEHOLDER) => {
             Some(found.test(format!("{name} test")))
         }
         _ => Some(found),
-    }
-}
-
-fn python(root: &Path) -> Option<Toolchain> {
-    const MARKS: [&str; 7] =
-        ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "tox.ini", "pytest.ini", "Pipfile"];
-    let evidence = MARKS.into_iter().find(|name| is_file(root, name))?;
-    let project = text_of(root, "pyproject.toml").unwrap_or_default();
-    let tables = |name: &str| project.lines().any(|line| line.trim().starts_with(&format!("[tool.{name}")));
-    let (name, program, setup, python) = if is_file(root, "uv.lock") || tables("uv") {
-        ("Python with uv", "uv", Some("uv sync"), "uv run")
-    } else if is_file(root, "poetry.lock") || tables("poetry") {
-        ("Python with poetry", "poetry", Some("poetry install"), "poetry run")
-    } else if is_file(root, "requirements.txt") {
-        let setup = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt";
-        ("Python with venv", "python3", Some(setup), "")
-    } else if evidence == "pyproject.toml" || evidence == "setup.py" {
-        let setup = "python3 -m venv .venv && .venv/bin/pip install -e .";
-        ("Python with venv", "python3", Some(setup), "")
-    } else {
-        ("Python", "python3", None, "")
-    };
-    let test = match (tests_of_python(root, &project), python) {
-        (None, _) => None,
-        // Without a venv of its own there is the system's Python, which has what the system has.
-        (Some(tests), "") => Some(format!("python3 -m {tests}")),
-        (Some("pytest"), run) => Some(format!("{run} pytest")),
-        (Some(tests), run) => Some(format!("{run} python -m {tests}")),
-    };
-    let found = Toolchain::new(name, evidence, program);
-    let found = Toolchain { setup: setup.map(str::to_owned), ..found };
-    Some(Toolchain { test, ..found })
-}
-
-/// The module that runs a Python project's tests.
-fn tests_of_python(root: &Path, project: &str) -> Option<&'static str> {
-    let mentions =
-        ["requirements.txt", "requirements-dev.txt", "setup.py", "setup.cfg", "tox.ini", "Pipfile"];
-    let says_pytest = |name: &str| text_of(root, name).is_some_and(|text| text.contains("pytest"));
-    let is_pytest = project.contains("pytest")
-        || ["pytest.ini", "conftest.py", "tests/conftest.py"].iter().any(|name| is_file(root, name))
-        || mentions.iter().any(|name| says_pytest(name));
-    if is_pytest {
-        Some("pytest")
-    } else if root.join("tests").is_dir() {
-        Some("unittest discover -s tests")
-    } else {
-        None
     }
 }
 
@@ -325,6 +292,47 @@ mod tests {
              python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"]
         );
         assert_eq!(check(&[("tox.ini", "")]), ["Python (python3): - | -"]);
+    }
+
+    #[test]
+    fn python_as_its_files_are_laid_out() {
+        let test = |files: &[(&str, &str)]| check(files).remove(0).split_once(": ").unwrap().1.to_owned();
+        let unittest = test(&[("setup.py", ""), ("tests/__init__.py", ""), ("tests/test_a.py", "")]);
+        assert!(unittest.starts_with("python3 -m unittest discover -s tests -t . |"), "{unittest}");
+        let top = test(&[("setup.py", ""), ("test_a.py", "import unittest")]);
+        assert!(top.starts_with("python3 -m unittest |"), "{top}");
+        let told_by_a_test = test(&[("setup.py", ""), ("test_a.py", "import pytest")]);
+        assert!(told_by_a_test.starts_with("python3 -m pytest |"), "{told_by_a_test}");
+        let other_name = test(&[("setup.py", ""), ("test/test_a.py", "")]);
+        assert!(other_name.starts_with("python3 -m unittest discover -s test |"), "{other_name}");
+        let no_tests = test(&[("setup.py", ""), ("test/notes", "")]);
+        assert!(no_tests.starts_with("- |"), "{no_tests}");
+        let src = test(&[("setup.py", "pytest"), ("src/x/__init__.py", "")]);
+        assert!(src.starts_with("PYTHONPATH=src python3 -m pytest |"), "{src}");
+        let venv = [("setup.py", "pytest"), (".venv/pyvenv.cfg", ""), (".venv/bin/python", "")];
+        assert!(test(&venv).starts_with(".venv/bin/python -m pytest |"), "{}", test(&venv));
+    }
+
+    #[test]
+    fn what_is_installed_and_not_seen_is_named() {
+        let unseen = |files: &[(&str, &str)]| {
+            let scratch = tempfile::tempdir().unwrap();
+            for (name, text) in files {
+                let path = scratch.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            detect(scratch.path()).remove(0).unseen
+        };
+        let node = ("package.json", "{}");
+        assert_eq!(unseen(&[node]), None);
+        assert_eq!(unseen(&[node, ("node_modules/a", "")]), Some("node_modules"));
+        assert_eq!(
+            unseen(&[node, ("node_modules/a", ""), (".worktreeinclude", ".env\n/node_modules/\n")]),
+            None
+        );
+        let venv = [("setup.py", ""), ("venv/pyvenv.cfg", ""), ("venv/bin/python", "")];
+        assert_eq!(unseen(&venv), Some("venv"));
     }
 
     #[test]

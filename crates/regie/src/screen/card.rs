@@ -4,6 +4,8 @@ use control::api;
 
 use super::{patch, style, text};
 
+/// The tool whose request is shown in words.
+const SETUP: &str = engine::host::SETUP;
 /// Files on a card.
 const FILES: usize = 12;
 /// Lines of a request on a card.
@@ -15,6 +17,11 @@ pub(crate) fn gate(gate: &api::Gate) -> String {
     let mut row = |name: &str, value: &str| {
         card.push_str(&format!("    {} {value}\n", style::dim(&format!("{name:<8}"))));
     };
+    if gate.tool == SETUP {
+        for line in setup(&gate.request) {
+            row(line.0, &line.1);
+        }
+    }
     if gate.question == "was_it_done" {
         row("why", "a crash left it open whether this happened");
     }
@@ -48,10 +55,35 @@ pub(crate) fn gate(gate: &api::Gate) -> String {
     row("action", &text::short_hash(&gate.action));
     row("gate", &text::line(&gate.gate));
     // What a proposal changes is said above; of anything else the exact request is shown.
-    if gate.files.is_empty() {
+    if gate.files.is_empty() && gate.tool != SETUP {
         card.push_str(&request(&gate.request));
     }
     card
+}
+
+/// The rows of a setup: the exact command, whose it is, and what it may do.
+fn setup(request: &serde_json::Value) -> Vec<(&'static str, String)> {
+    let of = |name: &str| request["input"][name].as_str().unwrap_or_default();
+    let clean = text::lines(of("command"));
+    let mut name = "command";
+    let mut rows: Vec<_> =
+        clean.lines().map(|line| (std::mem::take(&mut name), style::bold(line).to_string())).collect();
+    rows.push(("from", text::line(of("from"))));
+    let sees: Vec<_> =
+        request["input"]["sees"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).collect();
+    if !sees.is_empty() {
+        rows.push((
+            "sees",
+            style::waiting(&format!("of your environment: {}", text::line(&sees.join(", ")))).to_string(),
+        ));
+    }
+    rows.push((
+        "network",
+        style::waiting("it runs in the jail with the network of this machine open,").to_string(),
+    ));
+    rows.push(("", "its loopback included; what it writes stays in the workspace and".into()));
+    rows.push(("", "the project's own cache. What it makes is kept for later runs.".into()));
+    rows
 }
 
 /// The question.
@@ -147,6 +179,55 @@ mod tests {
         let file =
             api::File { path: "a".into(), status: "modified".into(), added: Some(1), removed: Some(1) };
         assert!(shown(&api::Gate { files: vec![file], ..asked("approve") }).contains("nothing was checked"));
+    }
+
+    #[test]
+    fn what_a_request_hides_is_made_visible_and_nothing_of_it_is_left_out_unsaid() {
+        // Zero-width, bidirectional and control characters; danger behind a long harmless beginning.
+        let harmless = "echo harmless ".repeat(40);
+        let command = format!("{harmless}\u{200b}; r\u{202e}m\u{7} -rf ~");
+        let hidden = api::Gate {
+            request: serde_json::json!({ "command": command }),
+            tool: "sh\u{200b}ell".into(),
+            title: "let the agent use `sh\u{200b}ell`?".into(),
+            ..asked("approve")
+        };
+        let card = shown(&hidden);
+        assert!(card.contains("; r\u{fffd}m") && card.contains("-rf ~"), "{card}");
+        assert!(card.contains(&harmless), "the whole of it is there: {card}");
+        assert!(!card.contains(['\u{200b}', '\u{202e}', '\u{7}']), "{card:?}");
+        assert!(card.contains("sh\u{fffd}ell"), "{card}");
+
+        let lines: Vec<String> = (0..60).map(|line| format!("line {line}")).collect();
+        let long = api::Gate { request: serde_json::json!({ "lines": lines }), ..asked("approve") };
+        let card = shown(&long);
+        assert!(card.contains("more lines: regie gate show --json"), "{card}");
+    }
+
+    #[test]
+    fn files_that_do_not_fit_are_counted() {
+        let file = |number: usize| api::File {
+            path: format!("src/{number}\u{202e}.js"),
+            status: "modified".into(),
+            added: Some(1),
+            removed: Some(0),
+        };
+        let card = shown(&api::Gate { files: (0..40).map(file).collect(), ..asked("approve") });
+        assert!(card.contains("28 more") && !card.contains('\u{202e}'), "{card}");
+    }
+
+    #[test]
+    fn a_setup_shows_its_exact_command_and_what_it_may_do() {
+        let input = serde_json::json!({ "command": "npm ci\nnpm run \u{1b}[2Jx", "from": "regie.toml:3", "sees": ["NPM_TOKEN"] });
+        let setup = api::Gate {
+            tool: SETUP.into(),
+            effect: "workspace_write".into(),
+            title: "Set this project up?".into(),
+            reason: Some("a setup has the network".into()),
+            request: serde_json::json!({ "tool": "setup", "input": input }),
+            ..asked("approve")
+        };
+        insta::assert_snapshot!(shown(&setup));
     }
 
     #[test]

@@ -66,6 +66,22 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// A size: `512 B`, `1.2 MiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..1_024 => return format!("{bytes} B"),
+        1_024..1_048_576 => (1 << 10, "KiB"),
+        1_048_576..1_073_741_824 => (1 << 20, "MiB"),
+        _ => (1u64 << 30, "GiB"),
+    };
+    let tenths = bytes / unit * 10 + bytes % unit * 10 / unit;
+    if tenths.is_multiple_of(10) {
+        format!("{} {name}", tenths / 10)
+    } else {
+        format!("{}.{} {name}", tenths / 10, tenths % 10)
+    }
+}
+
 /// A number of things: `1 file`, `2 files`.
 pub(crate) fn of(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })

@@ -67,10 +67,12 @@ fn an_option_takes_the_place_of_the_criteria_in_the_file() {
 
 #[test]
 fn without_criteria_the_header_and_the_gate_say_so() {
-    let world = World::new(MEND);
+    // Twice it is asked for a definition of done, and gives none.
+    let still = "\n[[turn]]\ntext = \"It is right.\"\n".repeat(2);
+    let world = World::new(&format!("{MEND}{still}"));
     let said = world.ask(&["run", "Make the check pass"]);
     assert_eq!(said.code, Some(3), "{said:?}");
-    assert!(said.err.contains("nothing is checked: give --done"), "{}", said.err);
+    assert!(said.err.contains("the agent proposes it"), "{}", said.err);
     assert!(said.err.contains("nothing was checked"), "{}", said.err);
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::world::{Said, World, alive, finish, until};
 
 const SECRET: &str = "the private key of the owner";
-const GOAL: [&str; 2] = ["run", "Leave the jail"];
+const GOAL: [&str; 4] = ["run", "Leave the jail", "--done", "true"];
 
 /// A world whose agent runs these commands, each in a turn of its own, and then says that it has finished.
 struct Prison {

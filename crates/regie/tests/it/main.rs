@@ -5,18 +5,28 @@ mod bad_input;
 mod compaction;
 mod configuration;
 mod crash;
+mod done;
+mod fork;
+mod goal;
 mod init;
 #[cfg(target_os = "linux")]
 mod jail;
+mod keep;
 mod mission;
+mod notify;
 mod read;
+mod receiver;
 mod reference;
 mod refusals;
+mod services;
+mod setup;
+mod sleep;
 mod start;
 #[cfg(target_os = "linux")]
 mod terminal;
 #[cfg(target_os = "linux")]
 mod toolchains;
 mod undo;
+mod upgrade;
 mod wires;
 mod world;

@@ -101,7 +101,7 @@ fn included_files_serve_commands_and_values_are_not_shown() {
     fs::write(world.project().join(".env.test"), "KEY=hidden-1\n").unwrap();
     fs::create_dir(world.project().join("fixtures")).unwrap();
     fs::write(world.project().join("fixtures/data"), "plain fixture\n").unwrap();
-    let said = world.ask(&["run", "Look around", "--yes"]);
+    let said = world.ask(&["run", "Look around", "--done", "true", "--yes"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     let seen = world.asked().last().unwrap()["messages"].to_string();
     assert!(seen.contains("usable") && seen.contains("plain fixture"), "{seen}");

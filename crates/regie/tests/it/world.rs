@@ -177,8 +177,14 @@ impl World {
 }
 
 impl Drop for World {
-    /// Ends what the world has started: the daemon, and the runners that would outlive it.
     fn drop(&mut self) {
+        self.end_all();
+    }
+}
+
+impl World {
+    /// Ends what the world has started: the daemon, and the runners that would outlive it.
+    pub(crate) fn end_all(&self) {
         let home = self.home();
         let home = home.as_os_str().as_encoded_bytes();
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();

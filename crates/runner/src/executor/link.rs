@@ -14,7 +14,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::config::{Config, NO_JAIL_ENV};
+use crate::config::{Config, GIVEN_ENV, NO_JAIL_ENV};
 use crate::serve::READY;
 use crate::wire::{Answer, Request, VERSION};
 use crate::{lock, socket, spool};
@@ -186,6 +186,7 @@ async fn start(config: &Config) -> Result<(), Error> {
         .args(config.args().map_err(Error::Encode)?)
         .env_clear()
         .envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .env(GIVEN_ENV, config.given_env().map_err(Error::Encode)?)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -13,6 +13,7 @@ use super::peer::Peer;
 use super::{Error, failed};
 use crate::config::Config;
 use crate::job::{Failure, Job};
+use crate::services::Services;
 use crate::spool::Spool;
 use crate::supervise::Bell;
 use crate::wire::{self, Answer, Request, Work};
@@ -25,6 +26,7 @@ const FIRST_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Desk {
     config: Config,
     spool: Spool,
+    services: Services,
     state: Mutex<State>,
     changed: Bell,
 }
@@ -71,7 +73,12 @@ impl Desk {
             busy_at: Instant::now(),
         };
         let changed = Bell::new().map_err(failed("make a pipe"))?;
-        Ok(Self { config, spool, state: Mutex::new(state), changed })
+        Ok(Self { config, spool, services: Services::default(), state: Mutex::new(state), changed })
+    }
+
+    /// Ends what runs beside the steps.
+    pub(super) fn close(&self) {
+        self.services.end();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -90,6 +97,11 @@ impl Desk {
             () if state.peers_so_far == 0 => state.busy_at.checked_add(idle.max(FIRST_WITHIN)),
             () => state.busy_at.checked_add(idle),
         }
+    }
+
+    /// Gives back what was only kept for steps to come.
+    pub(super) fn retire(&self) {
+        self.spool.give_reserve_up();
     }
 
     /// What to poll for a change of [`Desk::leaves_at`].
@@ -218,7 +230,8 @@ impl Desk {
             let state = self.state();
             state.peers.iter().filter(|peer| peer.is_greeted).for_each(|peer| peer.offer(&answer));
         };
-        let job = Job { config: &self.config, spool: &self.spool, work, stop, progress: &progress };
+        let (config, spool, services) = (&self.config, &self.spool, &self.services);
+        let job = Job { config, spool, services, work, stop, progress: &progress };
         // A defect in one step must not leave it running for ever in the eyes of the daemon.
         let ended = std::panic::catch_unwind(AssertUnwindSafe(|| job.run()))
             .unwrap_or_else(|_| Err(Failure::Lost("the runner failed inside; report this".into())));

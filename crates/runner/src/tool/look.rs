@@ -56,7 +56,7 @@ pub(super) fn read(ground: Ground<'_>, input: &call::Read) -> Result<Answer, Str
     }
     if std::str::from_utf8(&bytes).is_err() {
         shown.push_str(
-            "[not UTF-8: unreadable bytes are shown as \u{fffd}; `edit` cannot change this file]\n",
+            "[not UTF-8: unreadable bytes are shown as \u{fffd}; `edit` can change the text around them]\n",
         );
     }
     known(shown)

@@ -199,3 +199,27 @@ fn a_machine_without_toolchains_has_the_systems_path() {
     assert_eq!(env(&found, "PATH"), Some(LAST.join(":").as_str()));
     assert!(found.mounts.iter().all(|mount| mount.access == Access::Write), "{:?}", found.mounts);
 }
+
+#[test]
+fn a_setup_is_told_of_the_way_out_and_of_no_password() {
+    let made = Made::new(
+        &[("/etc/ssl/certs/ca-certificates.crt", "")],
+        &[
+            ("https_proxy", "http://proxy:3128"),
+            ("http_proxy", "http://ada:secret@proxy:3128"),
+            ("no_proxy", "localhost"),
+        ],
+    );
+    let found = made.find();
+    let of =
+        |name: &str| found.setup_env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    assert_eq!(of("SSL_CERT_FILE"), Some("/etc/ssl/certs/ca-certificates.crt"));
+    assert_eq!(
+        (of("https_proxy"), of("http_proxy"), of("no_proxy")),
+        (Some("http://proxy:3128"), None, Some("localhost"))
+    );
+    assert_eq!(env(&found, "https_proxy"), None, "other steps have no way out");
+    let own = |part: &str| found.setup_mounts.iter().find(|mount| mount.target.ends_with(part)).unwrap();
+    assert_eq!(own("registry/index").access, Access::Write);
+    assert!(own("registry/index").source.starts_with("/home/ada/.local/share/regie/cache/p"));
+}

@@ -5,8 +5,11 @@ mod bench;
 mod commands;
 #[cfg(feature = "fault")]
 mod faults;
+mod inherited;
 mod offload;
 mod posture;
 mod recovery;
+mod services;
+mod setup;
 mod spec;
 mod tools;

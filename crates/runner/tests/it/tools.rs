@@ -122,6 +122,35 @@ fn edit_keeps_line_ends_and_mode() {
 }
 
 #[test]
+fn edit_inserts_lines_with_the_ends_of_the_file() {
+    let mut bench = Bench::new();
+    bench.put("dos.bat", "a\r\nb\r\n");
+    bench.put("mixed", "a\r\nb\n");
+    for path in ["dos.bat", "mixed"] {
+        bench.good("read", json!({"path": path}));
+        bench.good("edit", json!({"path": path, "old": "b", "new": "x\ny"}));
+    }
+    assert_eq!(bench.text("dos.bat"), "a\r\nx\r\ny\r\n");
+    assert_eq!(bench.text("mixed"), "a\r\nx\ny\n");
+}
+
+#[test]
+fn edit_leaves_bytes_that_are_no_text_as_they_are() {
+    let mut bench = Bench::new();
+    bench.put("latin1", b"caf\xe9 \xff\r\none\r\ntwo \xfc\r\n");
+    bench.good("read", json!({"path": "latin1"}));
+    bench.good("edit", json!({"path": "latin1", "old": "one\ntwo", "new": "1\n2"}));
+    let now = std::fs::read(bench.path("latin1")).unwrap();
+    assert_eq!(now, b"caf\xe9 \xff\r\n1\r\n2 \xfc\r\n");
+    // What is shown in the place of an unreadable byte is not in the file.
+    assert!(
+        bench
+            .bad("edit", json!({"path": "latin1", "old": "caf\u{fffd}", "new": "x"}))
+            .contains("does not occur")
+    );
+}
+
+#[test]
 fn write_creates_and_never_overwrites_the_unseen() {
     let mut bench = Bench::new();
     bench.put("old", "precious");

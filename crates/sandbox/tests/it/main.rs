@@ -8,6 +8,7 @@ mod jail;
 mod lifetime;
 mod limits;
 mod network;
+mod open_network;
 mod probe;
 mod processes;
 mod programs;

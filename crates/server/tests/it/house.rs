@@ -73,6 +73,7 @@ impl UseCases for House {
             base: "0".into(),
             model: "m".into(),
             warnings: vec![],
+            environment: None,
             position: 0,
         })
     }
@@ -106,6 +107,7 @@ impl UseCases for House {
             gates: vec![],
             head: String::new(),
             events: 0,
+            forked: None,
         })
     }
 
@@ -122,6 +124,14 @@ impl UseCases for House {
 
     async fn run_diff(&self, run: &str) -> Result<api::Diff, Error> {
         nothing(run)
+    }
+
+    async fn run_fork(&self, run: &str, _: api::Fork) -> Result<api::Started, Error> {
+        nothing(run)
+    }
+
+    async fn run_pause(&self, _: &str) -> Result<(), Error> {
+        Ok(())
     }
 
     async fn run_stop(&self, run: &str) -> Result<(), Error> {
@@ -167,6 +177,14 @@ impl UseCases for House {
 
     async fn artifact_fetch(&self, digest: &str) -> Result<Vec<u8>, Error> {
         if digest == "beef" { Ok(b"<script>".to_vec()) } else { nothing(digest) }
+    }
+
+    async fn usage(&self) -> Result<api::Usage, Error> {
+        nothing("usage")
+    }
+
+    async fn sweep(&self, order: api::Sweep) -> Result<api::Swept, Error> {
+        Ok(api::Swept { dry_run: order.dry_run, ..api::Swept::default() })
     }
 
     async fn audit_verify(&self) -> Result<api::Audit, Error> {

@@ -4,12 +4,14 @@ use crate::house::serve;
 use crate::http::{HELLO, ask};
 
 /// Every route, so that none is forgotten by the handshake.
-const ROUTES: [&str; 21] = [
+const ROUTES: [&str; 23] = [
     "POST /api/v1/missions",
     "GET /api/v1/runs",
     "GET /api/v1/runs/run_a",
     "GET /api/v1/runs/run_a/events",
     "GET /api/v1/runs/run_a/diff",
+    "POST /api/v1/runs/run_a/fork",
+    "POST /api/v1/runs/run_a/pause",
     "POST /api/v1/runs/run_a/stop",
     "POST /api/v1/runs/run_a/cancel",
     "POST /api/v1/runs/run_a/resume",

@@ -27,7 +27,7 @@ fn ready() -> (World, Commit) {
 }
 
 fn deliver(world: &World, merge: &Commit) -> Delivery {
-    world.tree.deliver(&world.repo(), "main", merge).unwrap()
+    world.tree.deliver(&world.repo(), "main", merge, store::Manners::NONE).unwrap()
 }
 
 /// Everything of the owner's that a delivery could change.
@@ -160,6 +160,19 @@ fn harmless_attributes_do_not_stop_a_delivery() {
     fs::write(world.repo().join(".git/info/attributes"), "* text=auto\nother filter=lfs\n").unwrap();
     assert!(matches!(deliver(&world, &merge), Delivery::FastForwarded { .. }));
     check_done(&world, &merge);
+}
+
+#[test]
+fn line_feeds_that_are_asked_for_are_what_is_there() {
+    let attributes = "* text=auto eol=lf\n";
+    let (world, merge) = ready();
+    fs::write(world.repo().join(".git/info/attributes"), attributes).unwrap();
+    assert!(matches!(deliver(&world, &merge), Delivery::FastForwarded { .. }));
+    check_done(&world, &merge);
+    let workspace = world.workspace("run_2");
+    put(workspace.dir(), "README", "of\r\nwindows\r\n");
+    let merge = world.merge(&workspace, "k2");
+    check_left(&world, &merge, "`eol`");
 }
 
 /// Leaves the lock of a delivery that was killed.

@@ -119,7 +119,7 @@ fn settings_and_hooks_of_the_owners_repository_do_not_run() {
     let marker = world.home().join("marker");
     arm(&world.repo().join(".git"), &marker);
     world.tree.import(&world.owner()).unwrap();
-    let delivery = world.tree.deliver(&world.repo(), "main", &merge).unwrap();
+    let delivery = world.tree.deliver(&world.repo(), "main", &merge, store::Manners::NONE).unwrap();
     assert!(matches!(delivery, Delivery::FastForwarded { .. }), "{delivery:?}");
     assert!(!marker.exists());
 }

@@ -31,8 +31,8 @@ fn from_import_to_the_owners_branch() {
 
     let merge = world.merge(&workspace, "k1");
     let to = merge.clone();
-    let delivery = world.tree.deliver(&world.repo(), "main", &merge).unwrap();
-    assert_eq!(delivery, Delivery::FastForwarded { from, to });
+    let delivery = world.tree.deliver(&world.repo(), "main", &merge, store::Manners::NONE).unwrap();
+    assert_eq!(delivery, Delivery::FastForwarded { from, to, note: None });
     assert_eq!(world.git(&["status", "--porcelain"]), "");
     assert_eq!(world.git(&["rev-parse", "HEAD"]), merge.to_string());
     assert_eq!(world.git(&["rev-list", "--parents", "-1", "HEAD"]).split(' ').count(), 3);
@@ -44,7 +44,7 @@ fn from_import_to_the_owners_branch() {
     assert_eq!(keys.lines().filter(|line| *line == "k1").count(), 2);
     assert!(world.git(&["reflog", "-1", "main"]).contains("regie: fast-forward"));
     world.git(&["fsck", "--strict"]);
-    let again = world.tree.deliver(&world.repo(), "main", &merge).unwrap();
+    let again = world.tree.deliver(&world.repo(), "main", &merge, store::Manners::NONE).unwrap();
     assert_eq!(again, Delivery::AlreadyThere);
     git(world.tree.git_dir(), &["fsck", "--strict"]);
 }
@@ -143,7 +143,7 @@ fn names_are_bytes_and_modes_are_kept() {
         assert!(paths.contains(&name.join(name)), "{name:?}");
     }
     let merge = world.merge(&workspace, "k1");
-    let delivery = world.tree.deliver(&world.repo(), "main", &merge).unwrap();
+    let delivery = world.tree.deliver(&world.repo(), "main", &merge, store::Manners::NONE).unwrap();
     assert!(matches!(delivery, Delivery::FastForwarded { .. }), "{delivery:?}");
     assert_eq!(world.git(&["status", "--porcelain"]), "");
     for name in names {

@@ -4,9 +4,14 @@
 
 mod deliver;
 mod hostile;
+mod keep;
 mod line;
+mod made;
+mod manners;
 mod owner;
 mod restore;
 mod revert;
+mod submodule;
+mod unchanged;
 mod uncommitted;
 mod world;

@@ -86,7 +86,7 @@ fn a_repository_of_another_user_can_be_read() {
     let workspace = world.workspace("run_1");
     crate::world::put(workspace.dir(), "README", "mended\n");
     let merge = world.merge(&workspace, "k");
-    let delivery = world.tree.deliver(&world.repo(), "main", &merge).unwrap();
+    let delivery = world.tree.deliver(&world.repo(), "main", &merge, store::Manners::NONE).unwrap();
     assert!(matches!(delivery, store::Delivery::FastForwarded { .. }), "{delivery:?}");
     let meta = fs::metadata(world.repo().join("README")).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&meta), nobody);
@@ -115,7 +115,7 @@ fn shallow_clones_and_linked_checkouts_work() {
         workspace.commit(&message, &signature).unwrap();
         let proposal = tree.propose("mender/r", branch).unwrap();
         let merge = tree.merge(&proposal, &message, &signature, "k", &head).unwrap();
-        let delivery = tree.deliver(&dir, branch, &merge).unwrap();
+        let delivery = tree.deliver(&dir, branch, &merge, store::Manners::NONE).unwrap();
         assert!(matches!(delivery, store::Delivery::FastForwarded { .. }), "{delivery:?}");
         assert_eq!(git(&dir, &["status", "--porcelain"]), "");
         git(&dir, &["fsck", "--strict"]);

@@ -24,17 +24,17 @@ fn a_merge_is_taken_back_by_a_new_commit_once() {
     put(workspace.dir(), "README", "changed\n");
     put(workspace.dir(), "new", "new\n");
     let merge = world.merge(&workspace, "k1");
-    world.tree.deliver(&world.repo(), "main", &merge).unwrap();
+    world.tree.deliver(&world.repo(), "main", &merge, store::Manners::NONE).unwrap();
     let later = world.workspace("run_2");
     put(later.dir(), "other", "stays\n");
     let head = world.merge(&later, "k2");
-    world.tree.deliver(&world.repo(), "main", &head).unwrap();
+    world.tree.deliver(&world.repo(), "main", &head, store::Manners::NONE).unwrap();
 
     let undone = undo(&world, &merge, "u1").unwrap();
     let again = undo_from(&world, &merge, "u1", &head).unwrap();
     assert_eq!(undone, again, "the same key is the same commit");
-    let delivered = world.tree.deliver(&world.repo(), "main", &undone).unwrap();
-    assert_eq!(delivered, Delivery::FastForwarded { from: head, to: undone.clone() });
+    let delivered = world.tree.deliver(&world.repo(), "main", &undone, store::Manners::NONE).unwrap();
+    assert_eq!(delivered, Delivery::FastForwarded { from: head, to: undone.clone(), note: None });
     assert_eq!(fs::read_to_string(world.repo().join("README")).unwrap(), "hello\n");
     assert!(!world.repo().join("new").exists());
     assert_eq!(fs::read_to_string(world.repo().join("other")).unwrap(), "stays\n");

@@ -61,6 +61,13 @@ fn what_git_would_alter_is_refused() {
     let refused = world.tree.import_uncommitted(&world.owner(), &signature()).unwrap_err();
     assert!(matches!(&refused, Error::Altered { what } if what.contains("filter")), "{refused}");
     fs::remove_file(world.repo().join("a.bin")).unwrap();
+    // Line feeds that are asked for alter only what has other line ends.
+    world.owner_write(".gitattributes", "* text=auto eol=lf\n");
+    world.tree.import_uncommitted(&world.owner(), &signature()).unwrap();
+    world.owner_write("README", "changed\r\n");
+    let refused = world.tree.import_uncommitted(&world.owner(), &signature()).unwrap_err();
+    assert!(matches!(&refused, Error::Altered { what } if what.contains("eol")), "{refused}");
+    world.owner_write("README", "changed\n");
     world.git(&["config", "core.autocrlf", "true"]);
     let refused = world.tree.import_uncommitted(&world.owner(), &signature()).unwrap_err();
     assert!(matches!(&refused, Error::Altered { what } if what.contains("autocrlf")), "{refused}");
@@ -93,7 +100,7 @@ fn a_merge_with_the_owners_changes_is_delivered_only_where_nothing_is_lost() {
         if !is_safe {
             world.owner_write(changed, "changed once more\n");
         }
-        let delivery = world.tree.deliver(&world.repo(), "main", &merge).unwrap();
+        let delivery = world.tree.deliver(&world.repo(), "main", &merge, store::Manners::NONE).unwrap();
         match delivery {
             Delivery::FastForwarded { .. } => {
                 assert!(is_safe);
@@ -139,11 +146,15 @@ fn ignored_files_are_copied_and_never_committed() {
 
     let workspace = world.workspace("run_1");
     let included = workspace.include(&world.owner()).unwrap();
-    assert_eq!(included.copied, paths(&[".env.test", "fixtures/deep/data"]));
+    assert_eq!(included.copied, paths(&[".env.test", "fixtures/deep/data", "links/dir", "links/out"]));
     let left: Vec<_> = included.left.iter().map(|(path, _)| path.clone()).collect();
-    assert_eq!(left, paths(&["links/dir", "links/out", "mine"]));
-    for absent in [".env.live", "node_modules", "links/out", "links/dir", "mine"] {
+    assert_eq!(left, paths(&["mine"]));
+    for absent in [".env.live", "node_modules", "mine"] {
         assert!(!exists(workspace.dir(), absent), "{absent}");
+    }
+    // A link stays one, and nothing of what it leads to is copied.
+    for (link, to) in [("links/out", world.home().join("outside")), ("links/dir", world.home().to_owned())] {
+        assert_eq!(fs::read_link(workspace.dir().join(link)).unwrap(), to);
     }
     // Whatever an agent does to the rules, they do not get into a commit, and a roll-back keeps them.
     let start = workspace.snapshot().unwrap().tree;

@@ -60,6 +60,15 @@ impl MemoryJournal {
         self.lock().events_of(run).cloned().collect()
     }
 
+    /// Forgets the content of an event; its place in the chain stays.
+    pub fn forget(&self, run: RunId, seq: u64) {
+        let mut inner = self.lock();
+        let events = inner.events.iter_mut();
+        for event in events.filter(|event| event.header.run == run && event.header.seq == seq) {
+            event.payload = None;
+        }
+    }
+
     /// The state that the events of a run lead to.
     pub fn state(&self, run: RunId) -> RunState {
         self.lock().state(run)
@@ -93,6 +102,12 @@ impl Inner {
         state
     }
 
+    /// What all runs have settled and reserved, whatever the day.
+    fn held(&self) -> u64 {
+        let budgets = self.runs.keys().map(|run| self.state(*run).budget);
+        budgets.map(|budget| budget.spent.plus(budget.reserved).nanodollars).sum()
+    }
+
     fn head(&self, run: RunId) -> Head {
         let last = self.events_of(run).last();
         last.map_or(Head::EMPTY, |last| Head { seq: last.header.seq, hash: last.hash })
@@ -109,6 +124,16 @@ impl Inner {
         }
         if expect.head != self.head(run) {
             return Err(AppendError::HeadMoved(run));
+        }
+        if let Some(cap) = expect.day {
+            let wanted = append.events.iter().map(|sealed| match &sealed.header.fact {
+                Fact::StepIntended { reserved, .. } => reserved.nanodollars,
+                _ => 0,
+            });
+            let wanted: u64 = wanted.sum();
+            if wanted > 0 && self.held() + wanted > cap.nanodollars {
+                return Err(AppendError::DayFull(cap.day, run));
+            }
         }
         for sealed in &append.events {
             let position = self.events.len() as u64 + 1;
@@ -255,8 +280,7 @@ impl Journal for MemoryJournal {
     }
 
     fn spent_on(&self, _: u64) -> Result<u64, JournalError> {
-        let inner = self.lock();
-        Ok(inner.runs.keys().map(|run| inner.state(*run).budget.spent.nanodollars).sum())
+        Ok(self.lock().held())
     }
 
     fn verify(&self) -> Result<Verification, JournalError> {

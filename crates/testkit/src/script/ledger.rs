@@ -15,8 +15,11 @@ pub enum Line {
     Turn {
         /// The scenario that served it; empty when none matched.
         scenario: String,
-        /// The turn, from 0.
+        /// The turn, from 0. For a summary: the turns before it.
         turn: usize,
+        /// Which summary was asked for, from 0, when it was one and no turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<usize>,
         /// Which attempt at this turn since the server started, from 1.
         attempt: u32,
         /// `answer`, or the fault or refusal.

@@ -49,6 +49,12 @@ pub(super) fn first_user_text(request: &Value) -> String {
     messages(request).iter().find(|message| role(message) == "user").map(text_of).unwrap_or_default()
 }
 
+/// What all user messages say, tool results included.
+pub(super) fn all_user_texts(request: &Value) -> String {
+    let users = messages(request).iter().filter(|message| role(message) == "user");
+    users.map(text_of).collect::<Vec<_>>().join("\n")
+}
+
 /// What the last user message says, tool results included.
 pub(super) fn last_user_text(request: &Value) -> String {
     let mut users = messages(request).iter().rev().filter(|message| role(message) == "user");

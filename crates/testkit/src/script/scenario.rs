@@ -12,6 +12,9 @@ pub struct Scenario {
     /// Text that the first user message must contain; `None` serves every conversation.
     #[serde(default, rename = "match")]
     pub matches: Option<String>,
+    /// Text that any user message must contain.
+    #[serde(default)]
+    pub heard: Option<String>,
     /// The answers, in order.
     #[serde(rename = "turn")]
     pub turns: Vec<Turn>,
@@ -165,6 +168,8 @@ struct File {
     name: String,
     #[serde(default, rename = "match")]
     matches: Option<String>,
+    #[serde(default)]
+    heard: Option<String>,
     #[serde(default, rename = "turn")]
     turns: Vec<Turn>,
     #[serde(default, rename = "compaction")]
@@ -179,12 +184,12 @@ struct File {
 /// When it has another form, or a turn cannot be served.
 pub fn parse(text: &str) -> Result<Vec<Scenario>, Error> {
     let file: File = toml::from_str(text).map_err(|error| Error::Form(Box::new(error)))?;
-    let File { name, matches, turns, compactions, mut scenarios } = file;
+    let File { name, matches, heard, turns, compactions, mut scenarios } = file;
     match (turns.is_empty(), scenarios.is_empty()) {
         (true, true) => return Err(Error::Empty),
         (true, false) if !compactions.is_empty() => return Err(Error::Mixed),
         (false, false) => return Err(Error::Mixed),
-        (false, true) => scenarios.push(Scenario { name, matches, turns, compactions }),
+        (false, true) => scenarios.push(Scenario { name, matches, heard, turns, compactions }),
         (true, false) => {}
     }
     for scenario in &scenarios {

@@ -279,6 +279,7 @@ impl Plan<'_> {
         let line = Line::Turn {
             scenario: self.scenario.to_owned(),
             turn: self.turn,
+            summary: rules::compaction_of(request),
             attempt: self.attempt,
             outcome,
             model: request["model"].as_str().unwrap_or_default().to_owned(),
@@ -314,8 +315,11 @@ impl House {
         let first = rules::first_user_text(&talk);
         let conversation = sha256(first.as_bytes());
         let turn = rules::turn_of(&talk);
-        let serves =
-            |scenario: &Scenario| scenario.matches.as_ref().is_none_or(|text| first.contains(text.as_str()));
+        let all = rules::all_user_texts(&talk);
+        let serves = |scenario: &Scenario| {
+            scenario.matches.as_ref().is_none_or(|text| first.contains(text.as_str()))
+                && scenario.heard.as_ref().is_none_or(|text| all.contains(text.as_str()))
+        };
         let Some(place) = self.scenarios.iter().position(serves) else {
             let what = What::Refuse("no scenario matches the first user message".to_owned());
             return Plan { wire, scenario: "", turn, attempt: 1, conversation, what };

@@ -39,6 +39,10 @@ impl Authority for Policy {
         })
     }
 
+    fn day_cap(&self) -> u64 {
+        u64::MAX
+    }
+
     fn patience(&self, _: &Action<'_>) -> u64 {
         PATIENCE
     }

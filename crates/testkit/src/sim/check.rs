@@ -63,6 +63,9 @@ pub(super) struct Checker {
     hash: Digest,
     trails: BTreeMap<StepNo, Trail>,
     planned: usize,
+    /// Operations that are planned anew, and what became of those that are inherited.
+    again: Vec<usize>,
+    inherited: BTreeMap<usize, Fate>,
     gates: BTreeMap<GateId, Gate>,
     pub(super) epoch: u64,
     pub(super) revoked: bool,
@@ -91,12 +94,30 @@ impl Checker {
             hash: Digest::ZERO,
             trails: BTreeMap::new(),
             planned: 0,
+            again: Vec::new(),
+            inherited: BTreeMap::new(),
             gates: BTreeMap::new(),
             epoch: 1,
             revoked: false,
             given: BTreeSet::new(),
             facts: BTreeMap::new(),
         }
+    }
+
+    /// Begins after what is inherited: what became of the operations that have a result there.
+    pub(super) fn inherit(&mut self, events: &[Recorded], fates: BTreeMap<usize, Fate>) {
+        for recorded in events {
+            self.script.inherit(&recorded.header, recorded.payload.as_ref());
+        }
+        let results = &self.script.view().results;
+        self.inherited = fates.into_iter().filter(|(index, _)| results.contains_key(index)).collect();
+        self.planned = self.script.view().planned();
+        self.again = (0..self.planned).filter(|index| !results.contains_key(index)).collect();
+    }
+
+    /// What became of the operations that are closed by now.
+    pub(super) fn closed(&self, workspace: &str) -> Check<BTreeMap<usize, Fate>> {
+        self.fates(workspace, |trail| trail.result.is_some())
     }
 
     /// Takes in one event that is durable now.
@@ -158,6 +179,12 @@ impl Checker {
                 }
                 Ok(())
             }
+            Fact::Interrupted { .. } => {
+                for trail in self.trails.values_mut().filter(|trail| trail.running.is_some()) {
+                    trail.interrupted |= trail.result.is_none();
+                }
+                Ok(())
+            }
             Fact::RunStarted(_) | Fact::Claimed { .. } | Fact::StopRequested { .. } => Ok(()),
             Fact::CancelRequested { .. } | Fact::Parked { .. } | Fact::Resumed { .. } => Ok(()),
             _ => self.outcome(header),
@@ -168,8 +195,14 @@ impl Checker {
         let expected = StepNo(self.trails.len() as u64 + 1);
         hold!(planned.step == expected, "step {} is planned, {expected} is due", planned.step);
         let waits = planned.kind == StepKind::WaitHuman;
-        let op = (!waits).then_some(self.planned);
-        self.planned += usize::from(!waits);
+        let op = match (waits, self.again.is_empty()) {
+            (true, _) => None,
+            (false, false) => Some(self.again.remove(0)),
+            (false, true) => {
+                self.planned += 1;
+                Some(self.planned - 1)
+            }
+        };
         let trail = Trail {
             op,
             effect: Some(planned.effect),
@@ -347,7 +380,7 @@ impl Checker {
             hold!(end == End::Cancelled, "cancelled and ended as {end:?}");
             return Ok(());
         }
-        let fates = self.fates(&outside.workspace)?;
+        let fates = self.fates(&outside.workspace, |_| true)?;
         let expected = interpret(&self.program, &fates)
             .ok_or_else(|| format!("it ended as {end:?} and some operations have no fate: {fates:?}"))?;
         let results = &self.script.view().results;
@@ -363,9 +396,9 @@ impl Checker {
     }
 
     /// Takes the fates of all operations from the journal: an executor's result is never empty.
-    fn fates(&self, workspace: &str) -> Check<BTreeMap<usize, Fate>> {
-        let mut fates = BTreeMap::new();
-        for (step, trail) in &self.trails {
+    fn fates(&self, workspace: &str, of: impl Fn(&Trail) -> bool) -> Check<BTreeMap<usize, Fate>> {
+        let mut fates = self.inherited.clone();
+        for (step, trail) in self.trails.iter().filter(|(_, trail)| of(trail)) {
             let Some(index) = trail.op else { continue };
             let fate = trail.result.ok_or_else(|| format!("step {step} has no result"))?;
             let word = self.script.view().results.get(&index).map_or("", String::as_str);

@@ -28,6 +28,15 @@ impl World {
         self.order(Order::Stop { by: OWNER.into() })
     }
 
+    /// The owner stops the run at once.
+    ///
+    /// # Errors
+    /// An invariant that does not hold.
+    pub fn stop_now(&mut self) -> Result<Result<(), Refusal>, String> {
+        self.count("stop at once");
+        self.order(Order::StopNow { by: OWNER.into() })
+    }
+
     /// The owner resumes the run.
     ///
     /// # Errors

@@ -21,6 +21,8 @@ pub struct Script {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct View {
     planned: usize,
+    /// Operations that were planned in what is inherited, and have no result there.
+    again: Vec<usize>,
     steps: BTreeMap<StepNo, usize>,
     requests: BTreeMap<StepNo, String>,
     /// What came of each closed operation, in words.
@@ -94,13 +96,38 @@ impl Script {
     }
 }
 
+impl View {
+    /// How many operations have been planned.
+    pub(super) const fn planned(&self) -> usize {
+        self.planned
+    }
+
+    /// The operation that is planned next.
+    fn take_next(&mut self) -> usize {
+        if self.again.is_empty() {
+            self.planned += 1;
+            return self.planned - 1;
+        }
+        self.again.remove(0)
+    }
+}
+
 impl Driver for Script {
+    fn inherit(&mut self, header: &Header, payload: Option<&Payload>) {
+        self.fold(header, payload);
+    }
+
     fn fold(&mut self, header: &Header, payload: Option<&Payload>) {
         self.view.last = header.at;
         match &header.fact {
+            Fact::RunStarted(started) if started.forked.is_some() => {
+                // The numbers of steps begin anew, and what has no result is planned anew.
+                self.view.again.extend(std::mem::take(&mut self.view.steps).into_values());
+                self.view.again.sort_unstable();
+                self.view.requests.clear();
+            }
             Fact::StepPlanned(planned) if planned.kind != StepKind::WaitHuman => {
-                let index = self.view.planned;
-                self.view.planned += 1;
+                let index = self.view.take_next();
                 self.view.steps.insert(planned.step, index);
                 if planned.composed_upto.is_some() {
                     let request = self.request(index);
@@ -122,6 +149,10 @@ impl Driver for Script {
     fn next(&self, _: &RunState) -> Next {
         if let Some(end) = self.view.over {
             return Next::End { end, reason: "a model call did not succeed".into() };
+        }
+        if !self.view.again.is_empty() {
+            let again = self.view.again.iter().filter_map(|index| Some((*index, self.program.op(*index)?)));
+            return Next::Run(again.map(|(index, op)| self.spec(index, op)).collect());
         }
         match self.program.batch_at(self.view.planned) {
             Some(batch) => {

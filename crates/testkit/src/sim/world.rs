@@ -14,6 +14,7 @@ use kernel::{Driver, Machine};
 use super::authority::Policy;
 use super::check::{Check, Checker, answer_name, hold};
 use super::dice::Dice;
+use super::fork::Inherited;
 use super::journal::{BEGIN, Flaws, Journal};
 use super::outside::{Job, Outside};
 use super::program::Program;
@@ -71,6 +72,8 @@ pub enum Owner {
 /// A whole simulated installation with one run.
 pub struct World {
     pub(super) program: Arc<Program>,
+    /// What the run goes on from.
+    pub(super) inherited: Option<Inherited>,
     pub(super) now: Timestamp,
     pub(super) dice: Dice,
     pub(super) salts: Dice,
@@ -101,8 +104,16 @@ impl World {
     pub fn new(program: Program, seed: u64, flaws: Flaws) -> Result<Self, String> {
         let program = Arc::new(program);
         let run = RunId::new(BEGIN.0, [1; 10]);
+        let mut world = Self::empty(program, run, seed, flaws);
+        world.create()?;
+        Ok(world)
+    }
+
+    /// A world without its run.
+    pub(super) fn empty(program: Arc<Program>, run: RunId, seed: u64, flaws: Flaws) -> Self {
         let lease = LeaseId::new(BEGIN.0, [2; 10]);
-        let mut world = Self {
+        Self {
+            inherited: None,
             now: BEGIN,
             dice: Dice::new(seed),
             salts: Dice::new(!seed),
@@ -120,12 +131,11 @@ impl World {
             program,
             #[cfg(feature = "mutants")]
             mutant: None,
-        };
-        world.create(run, lease)?;
-        Ok(world)
+        }
     }
 
-    fn create(&mut self, run: RunId, lease: LeaseId) -> Check {
+    pub(super) fn create(&mut self) -> Check {
+        let (run, lease) = (self.checker.state.id, self.policy.lease);
         let started = RunStarted {
             mission: MissionId::new(BEGIN.0, [3; 10]),
             project: ProjectId::new(BEGIN.0, [4; 10]),
@@ -138,6 +148,7 @@ impl World {
             system: Digest::ZERO,
             tools: Digest::ZERO,
             caps: self.program.caps,
+            forked: self.inherited.as_ref().map(Inherited::forked),
         };
         let facts =
             RunState::new(run).decide(self.now, Command::Start(started)).map_err(|e| e.to_string())?;
@@ -148,7 +159,7 @@ impl World {
             .collect();
         let head = self.journal.head();
         let events = event::seal(run, head, events, || [7; 16]);
-        self.write(&Append { run, expect: Expect { fence: 0, head, lease: None }, events })?
+        self.write(&Append { run, expect: Expect { fence: 0, head, lease: None, day: None }, events })?
             .map_err(|error| error.to_string())?;
         self.sync()
     }
@@ -243,7 +254,7 @@ impl World {
     /// Claims the run and loads it, as a daemon does at its start and after a failed append.
     pub(super) fn load(&mut self, p: usize, order: Option<Order>) -> Check {
         let fence = self.journal.claim();
-        let script = Script::new(Arc::clone(&self.program));
+        let script = self.script();
         let mut machine = Machine::load(self.checker.state.id, &self.journal.events, script);
         #[cfg(feature = "mutants")]
         if let Some(mutant) = self.mutant {
@@ -265,6 +276,15 @@ impl World {
                 Ok(())
             }
         }
+    }
+
+    /// A driver that has folded what the run goes on from.
+    fn script(&self) -> Script {
+        let mut script = Script::new(Arc::clone(&self.program));
+        for recorded in self.inherited.iter().flat_map(Inherited::events) {
+            script.inherit(&recorded.header, recorded.payload.as_ref());
+        }
+        script
     }
 
     /// Feeds a machine.
@@ -404,7 +424,7 @@ impl World {
     /// Folds the whole journal once more from its first event.
     pub(super) fn compare_fresh(&self) -> Check {
         let mut state = RunState::new(self.checker.state.id);
-        let mut script = Script::new(Arc::clone(&self.program));
+        let mut script = self.script();
         for recorded in &self.journal.events {
             state.evolve(recorded.header.at, &recorded.header.fact);
             script.fold(&recorded.header, recorded.payload.as_ref());

@@ -2,14 +2,14 @@
 
 use domain::budget::{Amount, Caps};
 use domain::event::{self, Head};
-use domain::fact::{Denial, End, Parking, RunStarted, StepPlanned};
+use domain::fact::{Denial, End, Forked, Parking, RunStarted, StepPlanned};
 use domain::gate::{Answer, Question};
 use domain::run::{Command, OpenStep, Phase};
 use domain::{
     Decision, Digest, Effect, Event, Fact, GateId, LeaseId, MissionId, Outcome, Payload, ProjectId, Risk,
     RunId, RunState, Source, StepKind, StepNo, Timestamp, Verdict,
 };
-use kernel::port::{Append, Expect};
+use kernel::port::{Append, DayCap, Expect};
 
 /// Where the clock of these histories stands at first: noon of a UTC day.
 pub const NOON: Timestamp = Timestamp(20_000 * 86_400_000 + 43_200_000);
@@ -57,6 +57,8 @@ pub struct Chain {
     pub fence: u64,
     /// The lease and epoch that the next appends expect.
     pub lease: Option<(LeaseId, u64)>,
+    /// The cap that appends expect to fit under.
+    pub day: Option<DayCap>,
     /// The time of the next events.
     pub now: Timestamp,
     dice: Dice,
@@ -74,6 +76,7 @@ impl Chain {
             head: Head::EMPTY,
             fence: 0,
             lease: None,
+            day: None,
             now,
             dice,
         }
@@ -86,6 +89,11 @@ impl Chain {
 
     /// The append that starts the run.
     pub fn start(&mut self) -> Append {
+        self.start_from(None)
+    }
+
+    /// The append that starts the run as one that goes on from another.
+    pub fn start_from(&mut self, forked: Option<Forked>) -> Append {
         let started = RunStarted {
             mission: MissionId::new(self.now.0, [1; 10]),
             project: ProjectId::new(self.now.0, [2; 10]),
@@ -98,13 +106,14 @@ impl Chain {
             system: Digest::of(b"system"),
             tools: Digest::of(b"tools"),
             caps: Caps::default(),
+            forked: forked.map(Box::new),
         };
         self.write(vec![(Fact::RunStarted(started), b"{\"goal\":\"mend it\"}".to_vec())])
     }
 
     /// An append of these facts with their payloads.
     pub fn write(&mut self, facts: Vec<(Fact, Vec<u8>)>) -> Append {
-        let expect = Expect { fence: self.fence, head: self.head, lease: self.lease };
+        let expect = Expect { fence: self.fence, head: self.head, lease: self.lease, day: self.day };
         let events = facts
             .into_iter()
             .map(|(fact, payload)| {
@@ -164,6 +173,7 @@ impl Chain {
         let by = "human:owner".to_owned();
         match self.dice.below(41) {
             0 => Command::Cancel { by },
+            1 if self.now.0.is_multiple_of(2) => Command::StopNow { by },
             1 => Command::Stop { by },
             2 => Command::Park { reason: Parking::Stopped },
             3..6 => Command::Resume { by },

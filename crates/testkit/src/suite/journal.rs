@@ -9,7 +9,9 @@ use domain::event::Head;
 use domain::fact::{End, Parking};
 use domain::gate::{Answer, Question};
 use domain::{Amount, Effect, Fact, GateId, Recorded, StepKind, StepNo};
-use kernel::port::{Append, AppendError, Appended, ClaimError, Journal, JournalError, RecordError, Records};
+use kernel::port::{
+    Append, AppendError, Appended, ClaimError, DayCap, Journal, JournalError, RecordError, Records,
+};
 
 use super::history::{Chain, NOON, completed, decision, intended, lease, plan};
 
@@ -62,6 +64,8 @@ fn cases<J: Journal + Records>() -> Vec<Case<J>> {
         ("run rows", run_rows),
         ("gates", gates),
         ("spending by day", spending_by_day),
+        ("a day has no more than its cap", day_cap),
+        ("runs that reserve at once", reserving_at_once),
         ("random histories", random_histories),
         ("many runs at once", many_runs_at_once),
     ]
@@ -461,6 +465,72 @@ fn spending_by_day<J: Journal>(journal: &J) {
     assert_eq!(settled, (370, 0), "booked on the day whose cap admitted it");
     assert_eq!(write(&mut chain, intended(three, 40)), (370, 40));
     assert_eq!(write(&mut chain, Fact::Ended { end: End::Failed }), (370, 0), "an end holds nothing");
+}
+
+fn day_cap<J: Journal>(journal: &J) {
+    let (mut one, mut two) = (started(journal, 1), started(journal, 2));
+    let cap = DayCap { day: NOON.day(), nanodollars: 1_000 };
+    let write = |chain: &mut Chain, cap, fact| {
+        let before = (chain.state.clone(), chain.head);
+        chain.day = cap;
+        let written = append(journal, chain.write(vec![(fact, Vec::new())]));
+        if written.is_err() {
+            // Nothing of it happened.
+            (chain.state, chain.head) = before;
+        }
+        written.map(|_| journal.spent_on(NOON.day()).expect("readable"))
+    };
+    let (first, second) = (StepNo(1), StepNo(2));
+    let full = Err(AppendError::DayFull(NOON.day(), two.run()));
+    assert_eq!(write(&mut one, Some(cap), intended(first, 700)), Ok(700));
+    assert_eq!(write(&mut two, Some(cap), intended(first, 301)), full, "another run holds 700 of 1000");
+    assert_eq!(write(&mut two, Some(cap), intended(first, 300)), Ok(1_000), "what fits exactly, fits");
+    assert_eq!(write(&mut two, Some(cap), intended(second, 0)), Ok(1_000), "what is free fits always");
+    let used = Amount { nanodollars: 100, ..Amount::CALL };
+    assert_eq!(write(&mut one, Some(cap), completed(first, used)), Ok(400), "a result is never refused");
+    assert_eq!(write(&mut one, Some(cap), intended(second, 600)), Ok(1_000), "what was settled has room");
+    let other = DayCap { day: NOON.day() + 1, ..cap };
+    assert_eq!(write(&mut two, Some(other), intended(StepNo(3), 1)), Ok(1_001), "another day, another cap");
+    assert_clean(journal, 2);
+}
+
+/// Eight runs reserve at once, again and again, under a cap with room for three.
+fn reserving_at_once<J: Journal>(journal: &J) {
+    const CALL: u64 = 100;
+    let cap = DayCap { day: NOON.day(), nanodollars: 3 * CALL };
+    let held = || journal.spent_on(NOON.day()).expect("readable");
+    let granted: usize = std::thread::scope(|scope| {
+        let runs = (0..8).map(|number| {
+            scope.spawn(move || {
+                let mut chain = started(journal, number);
+                chain.day = Some(cap);
+                let mut granted = 0;
+                for step in 1..=40 {
+                    let before = (chain.state.clone(), chain.head);
+                    let wanted = chain.write(vec![(intended(StepNo(step), CALL), Vec::new())]);
+                    match append(journal, wanted) {
+                        Ok(_) => {
+                            granted += 1;
+                            assert!(held() <= cap.nanodollars, "the cap is passed");
+                            let free =
+                                chain.write(vec![(Fact::StepReturned { step: StepNo(step) }, Vec::new())]);
+                            append(journal, free).expect("written");
+                        }
+                        Err(error) => {
+                            assert_eq!(error, AppendError::DayFull(cap.day, chain.run()));
+                            (chain.state, chain.head) = before;
+                        }
+                    }
+                }
+                granted
+            })
+        });
+        let runs: Vec<_> = runs.collect();
+        runs.into_iter().map(|run| run.join().expect("no panic")).sum()
+    });
+    assert!(granted > 0, "nothing was ever let in");
+    assert_eq!(journal.spent_on(NOON.day()), Ok(0), "all of it was given back");
+    assert_clean(journal, 8);
 }
 
 /// The journal's rows agree with the states that the same facts lead to.

@@ -39,7 +39,7 @@ fn work_in_the_jail_is_allowed() {
     check(
         action(K::Verdict, E::WorkspaceWrite, R::Workspace, "verdict"),
         Verdict::Allow,
-        "the owner's criteria are run inside the jail",
+        "the criteria are run inside the jail",
     );
 }
 
@@ -51,6 +51,15 @@ fn what_leaves_the_house_is_asked() {
     check(action(K::ToolCall, E::NonIdempotent, R::Workspace, "post"), Verdict::Ask, grave);
     check(action(K::ToolCall, E::IdempotentWrite, R::Workspace, "post"), Verdict::Ask, grave);
     check(action(K::ToolCall, E::Read, R::External, "post"), Verdict::Ask, grave);
+    let setup = action(K::ToolCall, E::WorkspaceWrite, R::External, "setup");
+    check(setup, Verdict::Ask, "a setup has the network of this machine, which needs the owner's approval");
+    // Nor does a milder word for its risk, or an approval of merges, let it pass.
+    let mild = action(K::ToolCall, E::WorkspaceWrite, R::Workspace, "setup");
+    assert_eq!(judge(&mild, true).verdict, Verdict::Ask);
+    assert_eq!(
+        judge(&action(K::ToolCall, E::WorkspaceWrite, R::External, "setup"), true).verdict,
+        Verdict::Ask
+    );
     // A step of the loop's own kinds with a grave effect is no way around.
     check(action(K::Checkpoint, E::NonIdempotent, R::Read, "checkpoint"), Verdict::Ask, grave);
 }

@@ -21,7 +21,7 @@ pub(crate) fn lease() -> Lease {
         principal: "agent:coder".into(),
         on_behalf_of: "human:owner".into(),
         purpose: "make the test pass".into(),
-        tools: ["read", "write", "shell", "post", "merge"].map(String::from).to_vec(),
+        tools: ["read", "write", "shell", "post", "merge", "setup"].map(String::from).to_vec(),
         expires_at: Timestamp(2_000_000),
         epoch: 0,
         revoked: false,

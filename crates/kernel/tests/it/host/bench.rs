@@ -1,7 +1,7 @@
 //! A host over fakes, with one run on record.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::budget::Exhausted;
@@ -10,7 +10,7 @@ use domain::{Decision, Fact, Recorded, RunId, RunState, StepNo, Verdict};
 use kernel::Driver;
 use kernel::host::{Drivers, Error, Host, Ports, Rest};
 use kernel::machine::{Input, Order};
-use kernel::port::{Action, Authority, Inbox, Journal as _, Refused, Workspaces};
+use kernel::port::{Action, Authority, Clock, Inbox, Journal as _, Refused, Workspaces};
 use testkit::fakes::{CountingRng, ManualExecutor, MemoryJournal, RuntimeClock};
 use testkit::sim::{Op, Program, Rule, Script};
 use testkit::suite::history::{Chain, lease};
@@ -25,8 +25,10 @@ pub(super) struct Bench {
     pub(super) journal: Arc<MemoryJournal>,
     pub(super) executor: Arc<ManualExecutor>,
     pub(super) drivers: Arc<Scripts>,
+    pub(super) day: Arc<Day>,
     pub(super) host: Arc<Host>,
     pub(super) run: RunId,
+    pub(super) clock: Arc<RuntimeClock>,
 }
 
 impl Bench {
@@ -38,19 +40,44 @@ impl Bench {
             program: Arc::clone(&program),
             broken: AtomicBool::new(false),
             panics: AtomicBool::new(false),
+            rests: AtomicBool::new(false),
         });
+        let day = Arc::new(Day { cap: AtomicU64::new(u64::MAX), overlooked: AtomicU64::new(0) });
+        let clock = Arc::new(RuntimeClock::begin());
         let ports = Ports {
             journal: Arc::clone(&journal) as _,
-            authority: Arc::new(Rules(program)),
+            authority: Arc::new(Rules { program, journal: Arc::clone(&journal), day: Arc::clone(&day) }),
             executor: Arc::clone(&executor) as _,
             workspaces: Arc::new(Still),
             drivers: Arc::clone(&drivers) as _,
-            clock: Arc::new(RuntimeClock::begin()),
+            clock: Arc::clone(&clock) as _,
             rng: Arc::new(CountingRng::default()),
         };
         let run = begin(&journal, 1);
         let host = Arc::new(Host::new(ports, HOLDER.into()));
-        Self { journal, executor, drivers, host, run }
+        Self { journal, executor, drivers, day, host, run, clock }
+    }
+
+    /// The next daemon over the same journal, on a machine whose clock says something else.
+    pub(super) fn successor(&self, clock: Arc<dyn Clock>) -> Self {
+        let ports = Ports {
+            journal: Arc::clone(&self.journal) as _,
+            authority: Arc::new(Rules {
+                program: Arc::clone(&self.drivers.program),
+                journal: Arc::clone(&self.journal),
+                day: Arc::clone(&self.day),
+            }),
+            executor: Arc::clone(&self.executor) as _,
+            workspaces: Arc::new(Still),
+            drivers: Arc::clone(&self.drivers) as _,
+            clock,
+            rng: Arc::new(CountingRng::default()),
+        };
+        let host = Arc::new(Host::new(ports, "daemon:2".into()));
+        let (journal, executor, drivers) =
+            (Arc::clone(&self.journal), Arc::clone(&self.executor), Arc::clone(&self.drivers));
+        let (day, clock) = (Arc::clone(&self.day), Arc::clone(&self.clock));
+        Self { journal, executor, drivers, day, host, run: self.run, clock }
     }
 
     /// Puts another run on record.
@@ -118,12 +145,18 @@ pub(super) struct Scripts {
     program: Arc<Program>,
     broken: AtomicBool,
     panics: AtomicBool,
+    rests: AtomicBool,
 }
 
 impl Scripts {
     /// Whether drivers that are made from now on panic when they are asked.
     pub(super) fn panic(&self, panics: bool) {
         self.panics.store(panics, Ordering::Relaxed);
+    }
+
+    /// Drivers that are made from now on want to rest until their owner lets them go on.
+    pub(super) fn rest(&self) {
+        self.rests.store(true, Ordering::Relaxed);
     }
 
     /// Whether drivers can be made from now on.
@@ -140,7 +173,34 @@ impl Drivers for Scripts {
         if self.panics.load(Ordering::Relaxed) {
             return Ok(Box::new(Defective));
         }
+        if self.rests.load(Ordering::Relaxed) {
+            return Ok(Box::new(Resting { is_resumed: false }));
+        }
         Ok(Box::new(Script::new(Arc::clone(&self.program))))
+    }
+}
+
+/// A driver that wants to rest until its owner lets it go on.
+struct Resting {
+    is_resumed: bool,
+}
+
+impl Driver for Resting {
+    fn fold(&mut self, header: &domain::Header, _: Option<&domain::Payload>) {
+        self.is_resumed |= matches!(header.fact, Fact::Resumed { .. });
+    }
+
+    fn inherit(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
+
+    fn next(&self, _: &RunState) -> kernel::driver::Next {
+        match self.is_resumed {
+            true => kernel::driver::Next::End { end: End::Done, reason: "resumed".into() },
+            false => kernel::driver::Next::Rest { code: "run.stalled".into(), hint: "say how".into() },
+        }
+    }
+
+    fn compose(&self, step: StepNo, _: u64) -> Result<bytes::Bytes, kernel::driver::ComposeError> {
+        Err(kernel::driver::ComposeError { step, reason: "it asks for nothing".into() })
     }
 }
 
@@ -148,6 +208,8 @@ impl Drivers for Scripts {
 struct Defective;
 
 impl Driver for Defective {
+    fn inherit(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
+
     fn fold(&mut self, _: &domain::Header, _: Option<&domain::Payload>) {}
 
     fn next(&self, _: &RunState) -> kernel::driver::Next {
@@ -159,17 +221,42 @@ impl Driver for Defective {
     }
 }
 
-struct Rules(Arc<Program>);
+struct Rules {
+    program: Arc<Program>,
+    journal: Arc<MemoryJournal>,
+    day: Arc<Day>,
+}
+
+/// The cap of the day, and how often a decision is made before another run's reservation is seen.
+pub(super) struct Day {
+    pub(super) cap: AtomicU64,
+    pub(super) overlooked: AtomicU64,
+}
+
+impl Day {
+    fn is_overlooked(&self) -> bool {
+        let one_less = |left: u64| left.checked_sub(1);
+        self.overlooked.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
+    }
+}
 
 impl Authority for Rules {
     fn decide(&self, action: &Action<'_>) -> Result<Decision, Exhausted> {
-        let verdict = match self.0.op_of(action.tool).map(|(_, op)| op.rule) {
+        let held = self.journal.spent_on(0).unwrap() + action.nanodollars;
+        if action.nanodollars > 0 && held > self.day_cap() && !self.day.is_overlooked() {
+            return Err(Exhausted::Day);
+        }
+        let verdict = match self.program.op_of(action.tool).map(|(_, op)| op.rule) {
             Some(Rule::Ask) if action.approved.is_none() => Verdict::Ask,
             Some(Rule::Allow | Rule::Ask) => Verdict::Allow,
             _ => Verdict::Deny,
         };
         let gate = action.approved;
         Ok(Decision { verdict, rule: "scripted".into(), lease: lease(1), epoch: 1, gate })
+    }
+
+    fn day_cap(&self) -> u64 {
+        self.day.cap.load(Ordering::SeqCst)
     }
 
     fn patience(&self, _: &Action<'_>) -> u64 {

@@ -1,12 +1,15 @@
 //! Appends that fail, and answers that come too late.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::fact::Parking;
-use domain::run::Status;
-use domain::{Fact, LeaseId};
+use domain::budget::Exhausted;
+use domain::fact::{Denial, Parking};
+use domain::run::{End, Status};
+use domain::{Amount, Fact, LeaseId};
 use kernel::host::Error;
-use kernel::port::{AppendError, Refused};
+use kernel::machine::Input;
+use kernel::port::{AppendError, Finished, Refused};
 use testkit::fakes::succeeded;
 use testkit::sim::{Act, Op};
 
@@ -103,7 +106,7 @@ async fn an_answer_to_a_machine_that_is_gone_changes_nothing() {
     assert_eq!((same.step, same.attempt), (work.step, work.attempt));
 
     gone.send(succeeded(&work, "stale"));
-    gone.send(kernel::Input::Lost(work.step, work.attempt));
+    gone.send(Input::Lost(work.step, work.attempt));
     bench.idle().await;
     assert_eq!(bench.journal.count(bench.run, "step_completed"), 0);
     now.send(succeeded(&work, "fresh"));
@@ -156,4 +159,29 @@ async fn a_defect_in_one_run_costs_neither_the_others_nor_itself_for_ever() {
     assert_eq!(bench.at_rest_of(other).await, DONE);
     bench.launch().await.unwrap();
     assert_eq!(bench.at_rest().await, DONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_day_that_filled_up_after_the_decision_is_decided_again_and_loses_no_answer() {
+    let bench = Bench::new(&[&[Op::new(Act::Model)], &[Op::new(Act::Model)]]);
+    bench.executor.hold();
+    bench.launch().await.unwrap();
+    bench.executor.heard(1).await;
+    // The first call used what it had reserved; the second is let in by a decision that overlooks that.
+    bench.day.cap.store(1_500, Ordering::SeqCst);
+    bench.day.overlooked.store(1, Ordering::SeqCst);
+    let (work, inbox) = bench.executor.running().remove(0);
+    let Input::Finished(step, attempt, finished) = succeeded(&work, "an answer") else { panic!() };
+    let spent = Amount { nanodollars: 1_000, ..finished.spent };
+    inbox.send(Input::Finished(step, attempt, Finished { spent, ..finished }));
+    assert_eq!(bench.at_rest().await, Status::Ended { end: End::Blocked });
+    assert_eq!(starts(&bench), [1], "the second call never began");
+    assert_eq!(bench.journal.count(bench.run, "step_completed"), 1);
+    assert_eq!(bench.journal.count(bench.run, "model_call_lost"), 0, "a paid answer is kept");
+    let denied = bench.facts(|fact| match fact {
+        Fact::StepDenied { reason, .. } => Some(reason.clone()),
+        _ => None,
+    });
+    assert_eq!(denied, [Denial::Budget { cap: Exhausted::Day }]);
+    assert_eq!(bench.state().budget.spent.nanodollars, 1_000);
 }

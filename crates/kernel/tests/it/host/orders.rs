@@ -143,3 +143,18 @@ async fn a_cancelled_rest_comes_to_its_end() {
     bench.order(Order::Cancel { by: OWNER.into() }).await.unwrap();
     assert_eq!(bench.at_rest().await, Status::Ended { end: domain::run::End::Cancelled });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_wants_to_rest_is_parked_until_it_is_resumed() {
+    let bench = Bench::new(&[]);
+    bench.drivers.rest();
+    bench.launch().await.unwrap();
+    let reason = Parking::Blocked { code: "run.stalled".into(), hint: "say how".into() };
+    assert_eq!(bench.at_rest().await, Status::Parked { reason });
+    assert_eq!(bench.journal.count(bench.run, "step_planned"), 0);
+    // A word to a run that rests is kept, and lets nothing move by itself.
+    bench.order(Order::Say { by: OWNER.into(), text: "go on".into(), now: false }).await.unwrap();
+    assert!(matches!(bench.at_rest().await, Status::Parked { .. }));
+    bench.resume().await.unwrap();
+    assert_eq!(bench.at_rest().await, DONE);
+}

@@ -97,3 +97,13 @@ fn a_cap_that_not_even_the_first_call_fits_in_spends_nothing() {
     assert_eq!(world.ask(&["runs", "--json"]).json()[0]["spent"]["nanodollars"], 0);
     world.is_whole();
 }
+
+#[test]
+fn most_of_a_cap_being_spent_is_said_once() {
+    let world = World::new(&GREEDY.replace("output = 10000", "output = 16000"));
+    let said = world.ask(&with(&["--yes", "--max-dollars", "0.40"]));
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let told = |text: &str| text.matches("81 % of the cap of $0.4000 is spent").count();
+    assert_eq!(told(&said.err), 1, "{said:?}");
+    assert_eq!(told(&world.ask(&["show", "last"]).out), 1);
+}

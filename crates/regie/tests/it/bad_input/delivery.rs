@@ -3,9 +3,10 @@
 
 use std::process::Command;
 
-use crate::world::{Ended, MEND, World, finish, until};
+use crate::world::{Ended, MEND, World, finish};
 
-use super::{RUN, start};
+use super::RUN;
+use super::missions::is_sound;
 
 /// Runs a mission to its gate, lets the owner do something, approves, and gives the end.
 #[track_caller]
@@ -96,93 +97,108 @@ fn a_hook_of_the_owner_is_not_run_and_not_changed() {
     assert_eq!(std::fs::read_to_string(world.project().join(".git/hooks/pre-commit")).unwrap(), hook);
 }
 
-/// Two models on one repository, told apart by their goals.
-fn two(first: &str, second: &str) -> World {
-    let scenario = |goal: &str, call: &str| {
-        format!(
-            "[[scenario]]\nmatch = {goal:?}\n[[scenario.turn]]\n[[scenario.turn.call]]\nname = \"shell\"\n\
-             input = {{ command = {call:?} }}\n[[scenario.turn]]\ntext = \"Done.\"\n"
-        )
-    };
-    World::new(&format!("{}{}", scenario("the first", first), scenario("the second", second)))
+/// The owner's file, before there is a daemon.
+fn configure(world: &World, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::create_dir(world.home()).unwrap();
+    std::fs::set_permissions(world.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::write(world.home().join("config.toml"), text).unwrap();
 }
 
-/// Brings both missions to their gates, approves both, and gives their ends.
-fn both(world: &World) -> [Ended; 2] {
-    let goals = ["Do the first thing", "Do the second thing"];
-    let runs = goals.map(|goal| {
-        let said = world.ask(&["run", goal]);
-        assert_eq!(said.code, Some(3), "{said:?}");
-        world.ask(&["runs", "--json"]).json()[0]["run"].as_str().unwrap().to_owned()
-    });
-    runs.map(|run| approved_until_ended(world, &run))
-}
-
-/// Approves whatever a run asks: a proposal to a line that has moved is asked about again.
-#[track_caller]
-fn approved_until_ended(world: &World, run: &str) -> Ended {
-    until("the run ends", || {
-        let gates = world.ask(&["gate", "list", "--json"]).json();
-        for gate in gates.as_array().unwrap().iter().filter(|gate| gate["run"] == run) {
-            // It may have been taken back since it was listed.
-            world.ask(&["gate", "approve", gate["gate"].as_str().unwrap()]);
-        }
-        world.ask(&["show", run, "--json"]).out.contains("\"ended\"")
-    });
-    world.ended(run)
-}
-
-/// The repository is sound, and clean.
-#[track_caller]
-fn is_sound(world: &World) {
-    assert!(world.git(&["fsck", "--strict"]).status.success());
-    assert_eq!(world.git(&["status", "--porcelain"]).stdout, b"");
-    world.is_whole();
+fn hook(world: &World, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = world.project().join(".git/hooks/post-merge");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
-fn two_missions_that_get_on_are_both_merged() {
-    let world = two("echo 1 > first", "echo 2 > second");
-    let ends = both(&world);
-    assert!(ends.iter().all(|ended| ended.end == "done"), "{ends:?}");
-    assert!(world.project().join("first").exists() && world.project().join("second").exists());
-    is_sound(&world);
-}
-
-#[test]
-fn two_missions_in_conflict() {
-    let world = two("echo 1 > same", "echo 2 > same");
-    let [first, second] = both(&world);
-    assert_eq!(first.end, "done", "{first:?}");
-    assert_eq!(second.end, "partial", "{second:?}");
-    assert!(second.reason.contains("the merge was not made: conflicts in same"), "{second:?}");
-    assert!(second.reason.contains("keeps the work at"), "{second:?}");
-    assert_eq!(std::fs::read_to_string(world.project().join("same")).unwrap(), "1\n");
-    is_sound(&world);
-}
-
-#[test]
-fn two_missions_at_the_same_time() {
-    let world = two("echo 1 > first", "echo 2 > second");
-    let begin = |goal| {
-        let said = world.ask(&["run", goal, "--yes", "--detach"]);
-        assert_eq!(said.code, Some(0), "{said:?}");
-        said.out.trim_end().to_owned()
-    };
-    let runs = [begin("Do the first thing"), begin("Do the second thing")];
-    let ends = runs.map(|run| world.ended(&run));
-    assert!(ends.iter().all(|ended| ended.end == "done"), "{ends:?}");
-    assert!(world.project().join("first").exists() && world.project().join("second").exists());
-    is_sound(&world);
-}
-
-#[test]
-fn a_mission_on_a_branch_that_another_one_moved() {
+fn a_hook_that_the_owner_allows_runs_once_and_its_failure_is_said() {
     let world = World::new(MEND);
+    configure(&world, "[delivery]\nhooks = true\n");
+    let ran = world.scratch().join("ran");
+    hook(&world, &format!("echo ran >> {}; echo no luck >&2; exit 3", ran.display()));
+    let said = super::mended(&world);
+    assert_eq!(std::fs::read_to_string(&ran).unwrap(), "ran\n");
+    let flat = said.flat();
+    assert!(flat.contains("your post-merge hook failed") && flat.contains("no luck"), "{flat}");
+    assert!(flat.contains("your branch is at"), "{flat}");
+}
+
+#[test]
+fn a_hook_that_is_not_allowed_is_named() {
+    let world = World::new(MEND);
+    hook(&world, "exit 0");
+    let flat = super::mended(&world).flat();
+    assert!(flat.contains("your post-merge hook was not run") && flat.contains("hooks = true"), "{flat}");
+}
+
+/// Lets the owner sign with a key of ssh.
+fn sign_with(world: &World, passphrase: &str) {
+    let key = world.scratch().join(format!("key{}", passphrase.len()));
+    let mut keygen = Command::new("ssh-keygen");
+    keygen.args(["-q", "-t", "ed25519", "-C", "owner", "-N", passphrase, "-f"]).arg(&key);
+    assert_eq!(finish(keygen).code, Some(0));
+    let allowed = world.scratch().join("allowed");
+    let public = std::fs::read_to_string(key.with_extension("pub")).unwrap();
+    std::fs::write(&allowed, format!("owner@localhost {public}")).unwrap();
+    for (name, value) in [
+        ("gpg.format", "ssh"),
+        ("user.signingKey", key.to_str().unwrap()),
+        ("gpg.ssh.allowedSignersFile", allowed.to_str().unwrap()),
+        ("commit.gpgSign", "true"),
+    ] {
+        assert!(world.git(&["config", name, value]).status.success());
+    }
+}
+
+#[test]
+fn an_owner_who_signs_gets_a_signed_merge_and_can_undo_it() {
+    let world = World::new(MEND);
+    sign_with(&world, "");
     super::mended(&world);
-    // The next one starts from what the first one has left.
-    let run = start(&world, &["--yes"]);
-    let ended = world.ended(&run);
-    assert_eq!(ended.end, "done", "{ended:?}");
-    world.is_whole();
+    let signed = world.git(&["verify-commit", "HEAD"]);
+    assert!(signed.status.success(), "{}", String::from_utf8_lossy(&signed.stderr));
+    assert_eq!(world.git(&["log", "-1", "--format=%an"]).stdout, b"Owner\n");
+    assert_eq!(world.git(&["status", "--porcelain"]).stdout, b"");
+    let undone = world.ask(&["undo", "last", "--yes"]);
+    assert_eq!(undone.code, Some(0), "{undone:?}");
+    assert_eq!(std::fs::read_to_string(world.project().join("sum.sh")).unwrap(), "echo $(($1 - $2))\n");
+    assert!(world.git(&["verify-commit", "HEAD"]).status.success());
+    // The next mission starts from the owner's signed head.
+    super::mended(&world);
+    assert!(world.git(&["verify-commit", "HEAD"]).status.success());
+    is_sound(&world);
+}
+
+#[test]
+fn a_key_that_asks_for_its_passphrase_leaves_the_merge_to_the_owner() {
+    let world = World::new(MEND);
+    sign_with(&world, "a passphrase");
+    let ended = approved_after(&world, || {});
+    assert!(ended.reason.contains("your commits are to be signed"), "{ended:?}");
+    assert!(ended.reason.contains("git merge --no-ff FETCH_HEAD"), "{ended:?}");
+    // At a terminal the owner would be asked; here another key does.
+    sign_with(&world, "");
+    taken_over(&world, &ended);
+    assert!(world.git(&["verify-commit", "HEAD"]).status.success());
+}
+
+#[test]
+fn an_owner_who_turns_signing_off_gets_the_merge_as_it_is() {
+    let world = World::new(MEND);
+    configure(&world, "[delivery]\nsign = false\n");
+    sign_with(&world, "a passphrase");
+    super::mended(&world);
+    assert!(!world.git(&["verify-commit", "HEAD"]).status.success());
+}
+
+#[test]
+fn a_repository_does_not_say_how_it_is_delivered() {
+    let world = World::new(MEND);
+    std::fs::write(world.project().join("regie.toml"), "[delivery]\nhooks = true\n").unwrap();
+    let said = world.ask(&RUN);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("delivery.hooks") && said.err.contains("config.toml"), "{said:?}");
+    assert!(!world.home().exists());
 }

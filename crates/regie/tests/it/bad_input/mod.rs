@@ -2,8 +2,15 @@
 //! on, the record stays valid, and nothing hangs. One test for each line.
 
 mod budget;
+mod clock;
+mod complaints;
+mod daemons;
 mod delivery;
+mod disk;
+mod locale;
+mod missions;
 mod model;
+mod moved;
 mod orders;
 mod repository;
 mod say;

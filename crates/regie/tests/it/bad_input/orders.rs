@@ -92,10 +92,10 @@ fn cancel_while_stopped() {
     cancelled(&world, &run);
 }
 
-/// Stops the run, and lets its command end.
+/// Pauses the run, and lets its command end.
 #[track_caller]
 fn stopped(world: &World, run: &str) {
-    let said = world.ask(&["stop", run]);
+    let said = world.ask(&["pause", run]);
     assert_eq!(said.code, Some(0), "{said:?}");
     std::fs::write(world.workspace(run).join("go"), "").unwrap();
     let status = || world.ask(&["runs", "--json"]).json()[0]["status"].clone();

@@ -1,0 +1,79 @@
+//! What lies in the home, and what of it may go.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`view`] | the requests and answers, shared with clients |
+//! | `size` | what takes how much |
+//! | `sweep` | taking away what has served its time, and nothing that anybody could miss |
+
+pub mod view;
+
+mod size;
+mod sweep;
+
+use std::path::Path;
+
+use domain::RunId;
+
+use crate::Control;
+use crate::error::Error;
+use view::{Sweep, Swept, Usage};
+
+impl Control {
+    /// What lies in the home, by part, project and run.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub async fn usage(&self) -> Result<Usage, Error> {
+        let (journal, artifacts, layout) =
+            (self.journal(), std::sync::Arc::clone(&self.artifacts), self.layout.clone());
+        self.blocking(move || size::usage(&*journal, &*artifacts, &layout)).await
+    }
+
+    /// Takes away what has served its time. Runs that have not ended are left as they are.
+    ///
+    /// # Errors
+    /// When the journal cannot be read. What cannot be taken away is part of the answer.
+    pub async fn sweep(&self, order: Sweep) -> Result<Swept, Error> {
+        let ground = sweep::Ground {
+            journal: self.journal(),
+            records: std::sync::Arc::clone(&self.records),
+            artifacts: std::sync::Arc::clone(&self.artifacts),
+            layout: self.layout.clone(),
+            now: self.clock().now(),
+            order,
+        };
+        let one = std::sync::Arc::clone(&self.sweeping);
+        self.blocking(move || {
+            // One after another: two would take the same things away.
+            let _one = one.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            ground.sweep()
+        })
+        .await
+    }
+
+    /// Takes the spool of a run away that is over. Whether nothing of it is left; its runner may need a
+    /// moment to leave.
+    ///
+    /// # Errors
+    /// When the journal cannot be read, or the spool not removed.
+    pub async fn spool_clear(&self, run: RunId) -> Result<bool, Error> {
+        let (journal, dir) = (self.journal(), self.layout.spooled(run));
+        self.blocking(move || {
+            if journal.run(run)?.status == "ended" {
+                runner::spool::clear_away(&dir).map_err(|error| sweep::unremoved(&error))?;
+            }
+            Ok(!dir.exists())
+        })
+        .await
+    }
+}
+
+/// A name of a directory that is being taken away: it is renamed first, so that what a crash leaves is
+/// never taken for the whole.
+const GONE: &str = ".gone-";
+
+/// The last part of a path, for people.
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

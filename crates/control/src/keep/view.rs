@@ -1,0 +1,99 @@
+//! What is asked about the home, and what is answered. Sizes are bytes on disk.
+
+use serde::{Deserialize, Serialize};
+
+/// What lies in the home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The home.
+    pub home: String,
+    /// All of it.
+    pub bytes: u64,
+    /// Its parts, the largest first.
+    pub parts: Vec<Part>,
+    /// The projects, the largest first.
+    pub projects: Vec<OfProject>,
+    /// The runs, the largest first.
+    pub runs: Vec<OfRun>,
+}
+
+/// A part of the home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// `journal`, `index`, `artifacts`, `trees`, `work`, `cache`, `spool`, `log` or `other`.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// What a project takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfProject {
+    /// The project.
+    pub project: String,
+    /// The root of the owner's repository.
+    pub repository: String,
+    /// Its git directory.
+    pub tree: u64,
+    /// What its tools keep.
+    pub cache: u64,
+    /// The workspaces of its runs.
+    pub work: u64,
+}
+
+/// What a run takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfRun {
+    /// The run.
+    pub run: String,
+    /// `active`, `parked` or `ended`.
+    pub status: String,
+    /// The goal.
+    pub goal: String,
+    /// When its last event was written.
+    pub updated_at: u64,
+    /// Its workspace.
+    pub work: u64,
+    /// What its runner has written down.
+    pub spool: u64,
+    /// The artifacts that its events name; one that several runs share counts for each of them.
+    pub artifacts: u64,
+}
+
+/// What may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// Only say what would go.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// How long ago a run must have ended, in milliseconds.
+    pub older_than: u64,
+    /// What all caches may take together, in bytes.
+    pub caches: u64,
+}
+
+/// What went.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Swept {
+    /// Whether it is only said.
+    pub dry_run: bool,
+    /// What was, or would be, freed.
+    pub freed: u64,
+    /// One row a thing.
+    pub items: Vec<Item>,
+}
+
+/// A thing that goes or stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    /// `workspace`, `spool`, `left_over`, `cache`, `artifacts` or `objects`.
+    pub what: String,
+    /// The run or project, or a path.
+    pub name: String,
+    /// What it takes.
+    pub bytes: u64,
+    /// Whether it goes.
+    pub goes: bool,
+    /// Why it stays, or what is kept of it.
+    pub note: Option<String>,
+}

@@ -1,0 +1,304 @@
+//! Points of a run's record that another run can go on from, and the files as they were there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::event::Recorded;
+use domain::fact::{Forked, StepPlanned};
+use domain::{Effect, Fact, Outcome, RunId, StepKind, StepNo};
+use engine::host::{Checkpoint, DELIVER, MERGE};
+use kernel::lineage;
+use kernel::port::Journal;
+use store::{Commit, Tree, TreeId};
+
+use crate::error::{Error, Kind};
+use crate::layout::Layout;
+use crate::runs::Charter;
+use crate::view;
+
+/// Events read at a time.
+const PAGE: usize = 4096;
+
+/// A run and all of its record.
+pub(crate) struct Parent {
+    pub(crate) run: RunId,
+    pub(crate) charter: Charter,
+    pub(crate) events: Vec<Recorded>,
+    planned: BTreeMap<StepNo, StepPlanned>,
+}
+
+/// A point in the record of a run: everything up to an event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Point {
+    pub(crate) step: StepNo,
+    /// How many of its events count.
+    pub(crate) events: usize,
+}
+
+impl Parent {
+    pub(crate) fn read(journal: &dyn Journal, run: RunId) -> Result<Self, Error> {
+        let mut events: Vec<Recorded> = Vec::new();
+        loop {
+            let after = events.last().map_or(0, |event| event.header.seq);
+            let page = journal.history(run, after, PAGE)?;
+            let is_last = page.len() < PAGE;
+            events.extend(page);
+            if is_last {
+                break;
+            }
+        }
+        if events.first().is_some_and(|first| first.payload.is_none()) {
+            return Err(forgotten(run, 1));
+        }
+        let charter = Charter::read(journal, run)?;
+        let planned = events.iter().filter_map(|event| match &event.header.fact {
+            Fact::StepPlanned(planned) => Some((planned.step, planned.clone())),
+            _ => None,
+        });
+        let planned = planned.collect();
+        Ok(Self { run, charter, events, planned })
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.events.last().is_some_and(|last| matches!(last.header.fact, Fact::Ended { .. }))
+    }
+
+    /// The whole record.
+    pub(crate) fn end(&self) -> Point {
+        let step = self.planned.keys().next_back().copied().unwrap_or(StepNo(0));
+        Point { step, events: self.events.len() }
+    }
+
+    /// The point after a step, or after the last one that can be gone on from.
+    pub(crate) fn point(&self, at: Option<u64>) -> Result<Point, Error> {
+        let Some(number) = at else { return self.last_point() };
+        let step = StepNo(number);
+        let refused = |kind, code, detail: String| Error::new(kind, code, detail);
+        let Some(planned) = self.planned.get(&step) else {
+            let last = self.end().step;
+            let detail = format!("run {} has no step {number}: its steps are 1 to {last}", self.run);
+            return Err(refused(Kind::NotFound, "fork.no_step", detail)
+                .hint(format!("`regie show {}` lists them", self.run)));
+        };
+        if is_of_the_end(planned) {
+            let detail = format!("step {number} of run {} is its {}, not its work", self.run, planned.tool);
+            return Err(refused(Kind::Conflict, "fork.after_merge", detail).hint(format!(
+                "fork at an earlier step, or go on with `regie run --follow {} \"…\"`",
+                self.run
+            )));
+        }
+        self.result_of(step).ok_or_else(|| {
+            let detail = format!("step {number} of run {} has no result", self.run);
+            refused(Kind::Conflict, "fork.no_result", detail)
+                .hint("fork at an earlier step; leave --at out for the last one with a result")
+        })
+    }
+
+    fn last_point(&self) -> Result<Point, Error> {
+        let mut steps = self.planned.iter().rev().filter(|(_, planned)| !is_of_the_end(planned));
+        steps.find_map(|(step, _)| self.result_of(*step)).ok_or_else(|| {
+            let detail = format!("no step of run {} has a result yet", self.run);
+            Error::new(Kind::Conflict, "fork.no_result", detail)
+                .hint("wait for its first answer, or steer it with `regie say`")
+        })
+    }
+
+    fn result_of(&self, step: StepNo) -> Option<Point> {
+        let is_result = |event: &Recorded| matches!(event.header.fact, Fact::StepCompleted { step: of, .. } if of == step);
+        self.events.iter().position(is_result).map(|at| Point { step, events: at + 1 })
+    }
+
+    /// The events that count at a point.
+    pub(crate) fn upto(&self, point: Point) -> &[Recorded] {
+        self.events.get(..point.events).unwrap_or_default()
+    }
+
+    /// The files as they were at a point.
+    ///
+    /// What a criterion leaves behind after the agent has finished is no part of them, as it is no part of
+    /// a proposal.
+    pub(crate) fn files(
+        &self,
+        journal: &dyn Journal,
+        tree: &Tree,
+        layout: &Layout,
+        point: Point,
+    ) -> Result<TreeId, Error> {
+        if let Some(committed) = self.committed(tree, point, Strictly::SinceTheAgentFinished)? {
+            return self.there(tree, point, committed);
+        }
+        if let Some(snapshot) = before_next_write(self.events.get(point.events..).unwrap_or_default()) {
+            return self.there(tree, point, self.named(snapshot)?);
+        }
+        let dir = layout.workspace(self.run);
+        if let Ok(workspace) = tree.workspace_open(&self.charter.started.branch, &dir) {
+            let now = workspace.snapshot()?.tree;
+            // A write that has begun meanwhile has a snapshot of before: an intention is on record first.
+            let seq = point.events.try_into().unwrap_or(u64::MAX);
+            let since = journal.history(self.run, seq, PAGE)?;
+            return match before_next_write(&since) {
+                Some(snapshot) => self.there(tree, point, self.named(snapshot)?),
+                None => Ok(now),
+            };
+        }
+        match self.committed(tree, point, Strictly::SinceTheLastWrite)? {
+            Some(committed) => self.there(tree, point, committed),
+            None => Err(self.files_gone(point)),
+        }
+    }
+
+    fn named(&self, snapshot: &str) -> Result<TreeId, Error> {
+        snapshot.parse().map_err(|_| {
+            let detail = format!("`{snapshot}`, on record of run {}, is no snapshot", self.run);
+            Error::new(Kind::Internal, "run.damaged", detail).hint("see `regie audit verify`")
+        })
+    }
+
+    fn there(&self, tree: &Tree, point: Point, files: TreeId) -> Result<TreeId, Error> {
+        if tree.snapshot_is_there(&files)? { Ok(files) } else { Err(self.files_gone(point)) }
+    }
+
+    pub(crate) fn files_gone(&self, point: Point) -> Error {
+        let detail = format!("the files of run {} after step {} are no longer kept", self.run, point.step);
+        Error::new(Kind::Conflict, "fork.files_gone", detail)
+            .hint("fork at another step, or start a new mission with `regie run`")
+    }
+
+    /// The files of the last checkpoint, when nothing has changed them up to the point.
+    fn committed(&self, tree: &Tree, point: Point, strictly: Strictly) -> Result<Option<TreeId>, Error> {
+        let mut commit: Option<String> = None;
+        for event in self.upto(point) {
+            let Some(planned) = event.header.fact.step().and_then(|step| self.planned.get(&step)) else {
+                continue;
+            };
+            let writes = planned.kind == StepKind::ToolCall
+                && !is_of_the_end(planned)
+                && !matches!(planned.effect, Effect::Read);
+            let thinks = planned.kind == StepKind::ModelCall && strictly == Strictly::SinceTheAgentFinished;
+            match &event.header.fact {
+                Fact::StepIntended { .. } if writes => commit = None,
+                Fact::StepCompleted { .. } if thinks => commit = None,
+                Fact::StepCompleted { outcome: Outcome::Succeeded, .. }
+                    if planned.kind == StepKind::Checkpoint =>
+                {
+                    let payload = event.payload.as_ref().map(|payload| payload.0.as_slice());
+                    let done: Option<Checkpoint> =
+                        payload.and_then(|bytes| serde_json::from_slice(bytes).ok());
+                    commit = done.map(|done| done.commit.unwrap_or(done.base));
+                }
+                _ => {}
+            }
+        }
+        let commit = commit.and_then(|commit| commit.parse::<Commit>().ok());
+        Ok(commit.and_then(|commit| tree.tree_of(&commit).ok()))
+    }
+
+    /// The steps that have a result at a point, and the instruction files that were told in them.
+    pub(crate) fn known(&self, point: Point) -> (BTreeSet<StepNo>, BTreeSet<String>) {
+        let (mut steps, mut told) = (BTreeSet::new(), BTreeSet::new());
+        for event in self.upto(point) {
+            let Fact::StepCompleted { step, .. } = event.header.fact else { continue };
+            steps.insert(step);
+            told.extend(instructions(event));
+        }
+        (steps, told)
+    }
+}
+
+/// Since when nothing may have happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strictly {
+    SinceTheLastWrite,
+    SinceTheAgentFinished,
+}
+
+/// The instruction file that came with a result.
+pub(crate) fn instructions(event: &Recorded) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_slice(&event.payload.as_ref()?.0).ok()?;
+    value["instructions"]["path"].as_str().map(str::to_owned)
+}
+
+/// The snapshot that was taken before the first write in these events.
+fn before_next_write(events: &[Recorded]) -> Option<&str> {
+    events.iter().find_map(|event| match &event.header.fact {
+        Fact::StepIntended { snapshot: Some(snapshot), .. } => Some(snapshot.as_str()),
+        _ => None,
+    })
+}
+
+/// Merge, delivery and the questions to the owner: where the work is over.
+fn is_of_the_end(planned: &StepPlanned) -> bool {
+    planned.kind == StepKind::WaitHuman || matches!(planned.tool.as_str(), MERGE | DELIVER)
+}
+
+/// Refuses what the agent could not be told: a record that is not whole, a content that was forgotten.
+pub(crate) fn is_remembered(journal: &dyn Journal, forked: &Forked) -> Result<(), Error> {
+    let inherited = lineage::inherited(journal, forked)
+        .map_err(|error| Error::new(Kind::Conflict, "run.lineage", view::with_causes(&error)).mend_apart())?;
+    match inherited.iter().find(|event| event.payload.is_none()) {
+        Some(event) => Err(forgotten(event.header.run, event.header.seq)),
+        None => Ok(()),
+    }
+}
+
+/// A content that was forgotten cannot be gone on from.
+pub(crate) fn forgotten(run: RunId, seq: u64) -> Error {
+    let detail = format!("the content of event {seq} of run {run} was forgotten: nothing can go on from it");
+    Error::new(Kind::Conflict, "fork.forgotten", detail).hint("start a new mission with `regie run`")
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::fact::Purpose;
+    use testkit::fakes::MemoryJournal;
+    use testkit::suite::history::Chain;
+
+    use super::*;
+
+    #[test]
+    fn what_was_forgotten_or_altered_cannot_be_gone_on_from() {
+        let journal = MemoryJournal::default();
+        let mut chain = Chain::new(1);
+        journal.create(chain.start()).unwrap();
+        journal.create(Chain::new(2).start()).unwrap();
+        let Ok([first]) = <[Recorded; 1]>::try_from(journal.events(chain.run())) else { panic!("one event") };
+        let forked = Forked {
+            parent: chain.run(),
+            step: StepNo(0),
+            seq: 1,
+            head: first.hash,
+            snapshot: None,
+            purpose: Purpose::Fork,
+        };
+        is_remembered(&journal, &forked).unwrap();
+        let altered = Forked { head: domain::Digest::of(b"another"), ..forked.clone() };
+        let refused = is_remembered(&journal, &altered).unwrap_err();
+        assert_eq!(
+            (refused.code, refused.hint.as_deref()),
+            ("run.lineage", Some("see `regie audit verify`"))
+        );
+        journal.forget(chain.run(), 1);
+        let refused = is_remembered(&journal, &forked).unwrap_err();
+        assert_eq!((refused.code, refused.status()), ("fork.forgotten", 409));
+        assert!(refused.hint.is_some());
+    }
+
+    #[test]
+    fn the_end_of_the_work_is_told_from_the_work() {
+        let planned = |kind, tool: &str| StepPlanned {
+            step: StepNo(1),
+            kind,
+            effect: Effect::IdempotentWrite,
+            risk: domain::Risk::External,
+            tool: tool.into(),
+            request: domain::Digest::ZERO,
+            composed_upto: None,
+            reserve: domain::Amount::ZERO,
+            timeout: 0,
+        };
+        assert!(is_of_the_end(&planned(StepKind::ToolCall, "merge")));
+        assert!(is_of_the_end(&planned(StepKind::ToolCall, "deliver")));
+        assert!(is_of_the_end(&planned(StepKind::WaitHuman, "announce")));
+        assert!(!is_of_the_end(&planned(StepKind::Checkpoint, "checkpoint")));
+        assert!(!is_of_the_end(&planned(StepKind::ToolCall, "shell")));
+    }
+}

@@ -1,0 +1,144 @@
+//! Snapshots of files that did not change start no git, and none of them is ever out of date.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use store::{TreeId, Workspace};
+
+use crate::world::{World, put};
+
+/// The file system's clock moves on within so many snapshots.
+const TRIES: usize = 1_000;
+
+/// Snapshots the workspace while its store is away; `None` when that asked git.
+fn without_git(world: &World, workspace: &Workspace) -> Option<TreeId> {
+    let (store, away) = (world.tree.git_dir(), world.home().join("away"));
+    fs::rename(store, &away).unwrap();
+    let snapshot = workspace.snapshot();
+    fs::rename(&away, store).unwrap();
+    snapshot.ok().map(|snapshot| snapshot.tree)
+}
+
+/// Snapshots until the state is remembered.
+fn settle(world: &World, workspace: &Workspace) -> TreeId {
+    for _ in 0..TRIES {
+        let tree = workspace.snapshot().unwrap().tree;
+        if let Some(remembered) = without_git(world, workspace) {
+            assert_eq!(remembered, tree);
+            return tree;
+        }
+    }
+    panic!("an unchanged workspace is never remembered");
+}
+
+/// The snapshot of somebody who remembers nothing.
+fn afresh(world: &World, workspace: &Workspace) -> TreeId {
+    let fresh = world.tree.workspace_open(workspace.branch(), workspace.dir()).unwrap();
+    fresh.snapshot().unwrap().tree
+}
+
+#[test]
+fn unchanged_files_are_not_recorded_again() {
+    let world = World::new();
+    let workspace = world.workspace("run_1");
+    put(workspace.dir(), "new/deep/file", "content\n");
+    let tree = settle(&world, &workspace);
+    assert_eq!(tree, afresh(&world, &workspace));
+    // What another one recorded in the index is not this one's memory.
+    put(workspace.dir(), "README", "changed\n");
+    let changed = afresh(&world, &workspace);
+    assert_ne!(changed, tree);
+    assert_eq!(workspace.snapshot().unwrap().tree, changed);
+}
+
+#[test]
+fn every_change_is_seen() {
+    type Change = fn(&Path);
+    let changes: &[(&str, Change, bool)] = &[
+        ("the same length", |at| put(at, "README", "HELLO\n"), true),
+        (
+            "replaced by rename",
+            |at| {
+                put(at, "x.tmp", "jello\n");
+                fs::rename(at.join("x.tmp"), at.join("README")).unwrap();
+            },
+            true,
+        ),
+        (
+            "executable",
+            |at| fs::set_permissions(at.join("README"), fs::Permissions::from_mode(0o755)).unwrap(),
+            true,
+        ),
+        ("deleted", |at| fs::remove_file(at.join("src/run.sh")).unwrap(), true),
+        ("new at the top", |at| put(at, "a", "a"), true),
+        ("new in a new directory", |at| put(at, "d/e/f", "f"), true),
+        ("new in an empty directory", |at| put(at, "empty/a", "a"), true),
+        ("new beside ignored files only", |at| put(at, "objects/sub/a.c", "a"), true),
+        ("new in an ignored directory", |at| put(at, "target/a", "b"), false),
+        ("an ignored file", |at| put(at, "objects/sub/a.o", "b"), false),
+        ("new where a name is odd", |at| put(at, ":odd*/a", "a"), true),
+        ("new rules", |at| put(at, "target/.gitignore", "!*\n"), false),
+        ("other rules", |at| put(at, ".gitignore", "*.o\n"), true),
+        // Its own rules ignore that file, so that no snapshot holds it.
+        ("rules that ignore themselves", |at| put(at, "odd/.gitignore", ".gitignore\n!b.o\n"), true),
+        (
+            "a directory becomes a link",
+            |at| {
+                fs::rename(at.join("src"), at.join("target/src")).unwrap();
+                symlink("target/src", at.join("src")).unwrap();
+            },
+            true,
+        ),
+        (
+            "a file becomes a link",
+            |at| {
+                fs::remove_file(at.join("README")).unwrap();
+                symlink("src/run.sh", at.join("README")).unwrap();
+            },
+            true,
+        ),
+    ];
+    for (what, change, counts) in changes {
+        let world = World::new();
+        let workspace = world.workspace("run_1");
+        let at = workspace.dir();
+        put(at, ".gitignore", "target/\n*.o\n");
+        put(at, "target/a", "a");
+        put(at, ":odd*/a.o", "a");
+        put(at, "objects/sub/a.o", "a");
+        put(at, "odd/.gitignore", ".gitignore\n");
+        put(at, "odd/b.o", "odd\n");
+        fs::create_dir(at.join("empty")).unwrap();
+        let before = settle(&world, &workspace);
+        change(at);
+        let after = workspace.snapshot().unwrap().tree;
+        assert_eq!(after, afresh(&world, &workspace), "{what}");
+        assert_eq!(after != before, *counts, "{what}");
+    }
+}
+
+#[test]
+fn what_cannot_be_recorded_is_said_each_time() {
+    let world = World::new();
+    let workspace = world.workspace("run_1");
+    fs::create_dir_all(workspace.dir().join("src/.git")).unwrap();
+    let first = workspace.snapshot().unwrap();
+    assert_eq!(first.skipped.len(), 1);
+    for _ in 0..5 {
+        assert_eq!(workspace.snapshot().unwrap(), first);
+    }
+}
+
+#[test]
+fn a_restored_workspace_is_looked_at_again() {
+    let world = World::new();
+    let workspace = world.workspace("run_1");
+    let first = workspace.snapshot().unwrap().tree;
+    put(workspace.dir(), "README", "HELLO\n");
+    let second = settle(&world, &workspace);
+    workspace.restore(&first).unwrap();
+    assert_eq!(workspace.snapshot().unwrap().tree, first);
+    workspace.restore(&second).unwrap();
+    assert_eq!(workspace.snapshot().unwrap().tree, second);
+}
