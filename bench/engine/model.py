@@ -64,7 +64,7 @@ class Model:
     def answer_in(self, handler, body, mark, wire):
         turn = body.count(mark)
         request = json.loads(body)
-        tool = tool_of(request)
+        tool = tool_of(request, turn)
         if tool is not None:
             self.seen(turn)
             self.arrivals.append((turn, time.monotonic()))
@@ -91,14 +91,16 @@ def names_of(request):
     return [tool.get("name", tool.get("type", "")) for tool in request.get("tools") or []]
 
 
-def tool_of(request):
-    """The shell of the program that asks, and its input for the command."""
+def tool_of(request, turn):
+    """The shell of the program that asks, and its input for the command: never twice the same, which a
+    program may take for an agent that gets nowhere."""
     names = names_of(request)
+    command = f"{COMMAND} {turn}"
     inputs = {
-        "shell_command": {"command": COMMAND},
-        "exec_command": {"cmd": COMMAND},
-        "Bash": {"command": COMMAND, "description": "Do nothing"},
-        "shell": {"command": COMMAND},
+        "shell_command": {"command": command},
+        "exec_command": {"cmd": command},
+        "Bash": {"command": command, "description": "Do nothing"},
+        "shell": {"command": command},
     }
     return next(((name, inputs[name]) for name in inputs if name in names), None)
 

@@ -73,7 +73,7 @@ class Mission:
         if self.project.layout["kind"] == "submodule":
             self.holds_without_submodule()
         self.regie("serve", "--stop")
-        orphans = self.orphans()
+        orphans = self.orphans(60)
         must(not orphans, f"processes were left behind: {[said_of(pid) for pid in orphans]}")
 
     def holds(self, said):
@@ -186,19 +186,14 @@ class Mission:
         if self.model and self.model.poll() is None:
             self.model.kill()
             self.model.wait()
-        for pid in self.orphans():
+        for pid in self.orphans(0):
             os.kill(pid, signal.SIGKILL)
 
-    def orphans(self):
+    def orphans(self, patience):
         """What Regie started and left behind: processes that became ours when their parents ended."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + patience
         while True:
-            ours = [pid for pid in children() if not self.model or pid != self.model.pid]
-            for pid in ours:
-                try:
-                    os.waitpid(pid, os.WNOHANG)
-                except ChildProcessError:
-                    pass
+            ours = [pid for pid in children() if (not self.model or pid != self.model.pid) and not is_over(pid)]
             if not ours or time.monotonic() > until:
                 return ours
             time.sleep(0.02)
@@ -218,6 +213,14 @@ def adopt_orphans():
 def children():
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         return [int(pid) for pid in file.read().split()]
+
+
+def is_over(pid):
+    """Whether a child has ended; it is let go then."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
 
 
 def said_of(pid):

@@ -1,5 +1,6 @@
 //! The definition of done that the agent proposes where its owner gave none.
 
+use domain::fact::Purpose;
 use domain::run::{Command, End};
 use domain::{Digest, Mission, Outcome};
 use kernel::driver::Driver as _;
@@ -226,4 +227,24 @@ fn the_owner_s_own_merge_request_is_byte_for_byte_what_it_was() {
     world.verdict(0, "");
     let merge = world.one("merge");
     insta::assert_snapshot!(Digest::of(&world.requests[&merge.step]), @"57473f9c52d846300baf690a8e01d4a284cf0543759f4b542daaf950314446e4");
+}
+
+#[test]
+fn a_fork_keeps_what_was_frozen_and_a_follow_up_defines_its_own() {
+    let mut world = asked();
+    world.model(&calls(vec![define("t1", &["node --test"])]));
+    world.verdict(1, "1 failing");
+    write(&mut world, "t2");
+    let upto = world.events.len();
+    let mut fork = world.forked(upto, Purpose::Fork, &mission(&[]));
+    fork.model(&says("done"));
+    fork.checkpoint(Some("c0ffee"));
+    fork.verdict(0, "");
+    let merge = fork.one("merge");
+    assert_eq!(fork.request(&merge)["proposed"][0]["before"], "failed");
+    let mut next = world.forked(upto, Purpose::FollowUp, &mission(&[]));
+    assert!(next.last_said().contains("call `define_done`"));
+    next.model(&calls(vec![define("t3", &["make lint"])]));
+    let step = next.one("verdict");
+    assert_eq!(next.request(&step), json!({"command": "make lint"}));
 }

@@ -43,7 +43,8 @@ impl Client {
         let client = Self::new(home)?;
         match client.hello().await {
             Ok(hello) => client.check(&hello)?,
-            Err(Error::Unreachable { .. }) => client.start().await?,
+            // One that dies at this moment may have taken the connection along.
+            Err(Error::Unreachable { .. } | Error::Broken(_)) => client.start().await?,
             Err(error) => return Err(error),
         }
         Ok(client)

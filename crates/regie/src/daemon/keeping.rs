@@ -100,3 +100,25 @@ pub(super) fn clear_spool(control: &Arc<Control>, run: RunId) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use journal::SqliteJournal;
+
+    use super::*;
+
+    #[test]
+    fn a_day_after_the_last_time_it_is_due_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let records = SqliteJournal::open(scratch.path().join("regie.db")).unwrap();
+        let noon = Timestamp(20_000 * DAY);
+        assert_eq!(is_due(&records, noon), None, "a new home has nothing to sweep");
+        assert_eq!(is_due(&records, noon.plus(DAY - 1)), None);
+        // A machine that slept for a week is late, and not seven times.
+        let late = noon.plus(7 * DAY);
+        let version = is_due(&records, late).unwrap();
+        records.put(KIND, KEY, version, late.0.to_string().as_bytes()).unwrap();
+        assert_eq!(is_due(&records, late), None);
+        assert!(is_due(&records, noon).is_some(), "a clock that was set back does not put it off for ever");
+    }
+}

@@ -214,9 +214,9 @@ fn a_read_only_home() {
     let world = small(MEND, 16);
     let home = world.home();
     let home = home.to_str().unwrap();
-    mount(&["-o", "remount,ro", home]);
+    mount(&["-o", "remount,bind,ro", home]);
     refused(&world.ask(&["runs"]), &["cannot be written", "Read-only file system", home]);
-    mount(&["-o", "remount,rw", home]);
+    mount(&["-o", "remount,bind,rw", home]);
     super::mended(&world);
 }
 
@@ -233,10 +233,10 @@ fn a_home_that_turns_read_only() {
     let home = world.home();
     let home = home.to_str().unwrap();
     until("the disk lets go", || {
-        Command::new("mount").args(["-o", "remount,ro", home]).output().unwrap().status.success()
+        Command::new("mount").args(["-o", "remount,bind,ro", home]).output().unwrap().status.success()
     });
     refused(&world.ask(&["gate", "approve", gate["gate"].as_str().unwrap()]), &["cannot be written", home]);
-    mount(&["-o", "remount,rw", home]);
+    mount(&["-o", "remount,bind,rw", home]);
     assert_eq!(world.ask(&["gate", "approve", gate["gate"].as_str().unwrap()]).code, Some(0));
     brought_to_its_end(&world, gate["run"].as_str().unwrap());
 }
