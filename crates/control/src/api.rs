@@ -111,6 +111,9 @@ pub struct Setup {
     /// Variables of the owner's environment that it is given, by name.
     #[serde(default)]
     pub sees: Vec<String>,
+    /// What stands for the other variables that it is given: a digest, as values are in no request.
+    #[serde(default)]
+    pub variables: String,
 }
 
 /// The environment that a project's setup makes.

@@ -30,9 +30,10 @@ pub(crate) fn prepare(
     workspace: &Workspace,
     setup: &api::Setup,
 ) -> Result<Environment, store::Error> {
-    let hash = environment::hash(&setup.command, workspace.dir(), &toolchains(layout, project));
+    let hash =
+        environment::hash(&setup.command, &setup.variables, workspace.dir(), &toolchains(layout, project));
     let kept = bring(&place(layout, project, hash), workspace)?;
-    let api::Setup { command, from, sees } = setup.clone();
+    let api::Setup { command, from, sees, .. } = setup.clone();
     Ok(Environment { hash, setup: command, from, sees, kept })
 }
 

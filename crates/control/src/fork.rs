@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::fact::{Forked, Purpose};
-use domain::{Caps, Mission, MissionId, RunId, Timestamp};
+use domain::{Caps, Fact, Mission, MissionId, RunId, Timestamp};
 use engine::Toolbox;
 use kernel::lineage;
-use kernel::port::Journal;
+use kernel::port::{Artifacts, Journal};
 use store::{Commit, Tree, TreeId, Treeish as _, Workspace};
 
 use crate::api::{self, StartMission, Started};
@@ -138,8 +138,16 @@ impl Control {
         let (workspace, layout_spool) = (dir.clone(), layout.spool.clone());
         let make = move || {
             let toolbox = Toolbox::from_bytes(&artifacts.get(tools)?).map_err(missions::internal)?;
-            let making =
-                Making { journal: &*journal, layout: &layout, parent: &parent, point, purpose, setup, now };
+            let making = Making {
+                journal: &*journal,
+                artifacts: &*artifacts,
+                layout: &layout,
+                parent: &parent,
+                point,
+                purpose,
+                setup,
+                now,
+            };
             making.make(run, &made_branch, from, mission, toolbox)
         };
         let spool = layout_spool.join(run.to_string());
@@ -186,6 +194,7 @@ impl Control {
 /// All that a run needs which goes on from another one, made before it exists.
 struct Making<'a> {
     journal: &'a dyn Journal,
+    artifacts: &'a dyn Artifacts,
     layout: &'a crate::Layout,
     parent: &'a Parent,
     point: Point,
@@ -241,7 +250,7 @@ impl Making<'_> {
                 self.parent.files_gone(self.point)
             })?;
         }
-        self.spool(run)?;
+        self.spool(run, &made.forked)?;
         Ok(made)
     }
 
@@ -303,19 +312,29 @@ impl Making<'_> {
         Ok(Some(files))
     }
 
-    /// What the agent has seen of files, and the long outputs that it may look at, lie in the spool.
-    fn spool(&self, run: RunId) -> Result<(), Error> {
+    /// What the agent has seen of files, and the long outputs that its conversation names, lie in the spool.
+    /// That of a run which is over is gone; the outputs are artifacts as well.
+    fn spool(&self, run: RunId, forked: &Forked) -> Result<(), Error> {
+        let failed = |error: runner::spool::Error| missions::unavailable("spool.failed", &error);
         let of = |run: RunId| -> PathBuf { self.layout.spool.join(run.to_string()) };
-        let (steps, mut told) = self.parent.known(self.point);
-        // What that run inherited was told as well.
-        if let Some(forked) = &self.parent.charter.started.forked
-            && let Ok(events) = lineage::inherited(self.journal, forked)
-        {
-            told.extend(events.iter().filter_map(point::instructions));
+        let events = lineage::inherited(self.journal, forked)
+            .map_err(|error| missions::unavailable("run.lineage", &error))?;
+        let begins = events.iter().filter(|event| matches!(event.header.fact, Fact::RunStarted(_)));
+        let inherited = runner::spool::Inherited {
+            from: of(self.parent.run),
+            generation: u64::try_from(begins.count()).unwrap_or(u64::MAX),
+            steps: self.parent.steps(self.point),
+            told: events.iter().filter_map(point::instructions).collect(),
+        };
+        let dir = of(run);
+        runner::spool::inherit(&dir, &inherited).map_err(failed)?;
+        for (name, digest) in events.iter().filter_map(point::output) {
+            match self.artifacts.get(digest) {
+                Ok(bytes) => runner::spool::restore_output(&dir, &name, &bytes).map_err(failed)?,
+                Err(error) => tracing::warn!(%run, name, %error, "a long output is not there for a fork"),
+            }
         }
-        let inherited = runner::spool::Inherited { from: of(self.parent.run), steps, told };
-        runner::spool::inherit(&of(run), &inherited)
-            .map_err(|error| missions::unavailable("spool.failed", &error))
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::event::Recorded;
 use domain::fact::{Forked, StepPlanned};
-use domain::{Effect, Fact, Outcome, RunId, StepKind, StepNo};
+use domain::{Digest, Effect, Fact, Outcome, RunId, StepKind, StepNo};
 use engine::host::{Checkpoint, DELIVER, MERGE};
 use kernel::lineage;
 use kernel::port::Journal;
@@ -140,6 +140,10 @@ impl Parent {
                 None => Ok(now),
             };
         }
+        // What a workspace held when it was taken away, long after the end.
+        if let Some(left) = tree.left(&self.run.to_string())? {
+            return Ok(left);
+        }
         match self.committed(tree, point, Strictly::SinceTheLastWrite)? {
             Some(committed) => self.there(tree, point, committed),
             None => Err(self.files_gone(point)),
@@ -192,15 +196,13 @@ impl Parent {
         Ok(commit.and_then(|commit| tree.tree_of(&commit).ok()))
     }
 
-    /// The steps that have a result at a point, and the instruction files that were told in them.
-    pub(crate) fn known(&self, point: Point) -> (BTreeSet<StepNo>, BTreeSet<String>) {
-        let (mut steps, mut told) = (BTreeSet::new(), BTreeSet::new());
-        for event in self.upto(point) {
-            let Fact::StepCompleted { step, .. } = event.header.fact else { continue };
-            steps.insert(step);
-            told.extend(instructions(event));
-        }
-        (steps, told)
+    /// The steps that have a result at a point.
+    pub(crate) fn steps(&self, point: Point) -> BTreeSet<StepNo> {
+        let done = |event: &Recorded| match event.header.fact {
+            Fact::StepCompleted { step, .. } => Some(step),
+            _ => None,
+        };
+        self.upto(point).iter().filter_map(done).collect()
     }
 }
 
@@ -215,6 +217,13 @@ enum Strictly {
 pub(crate) fn instructions(event: &Recorded) -> Option<String> {
     let value: serde_json::Value = serde_json::from_slice(&event.payload.as_ref()?.0).ok()?;
     value["instructions"]["path"].as_str().map(str::to_owned)
+}
+
+/// The name and the artifact of the long output that a result only previews.
+pub(crate) fn output(event: &Recorded) -> Option<(String, Digest)> {
+    let value: serde_json::Value = serde_json::from_slice(&event.payload.as_ref()?.0).ok()?;
+    let (_, name) = value["path"].as_str()?.rsplit_once('/')?;
+    Some((name.to_owned(), value["artifact"].as_str()?.parse().ok()?))
 }
 
 /// The snapshot that was taken before the first write in these events.
@@ -270,7 +279,7 @@ mod tests {
             purpose: Purpose::Fork,
         };
         is_remembered(&journal, &forked).unwrap();
-        let altered = Forked { head: domain::Digest::of(b"another"), ..forked.clone() };
+        let altered = Forked { head: Digest::of(b"another"), ..forked.clone() };
         let refused = is_remembered(&journal, &altered).unwrap_err();
         assert_eq!(
             (refused.code, refused.hint.as_deref()),
@@ -290,7 +299,7 @@ mod tests {
             effect: Effect::IdempotentWrite,
             risk: domain::Risk::External,
             tool: tool.into(),
-            request: domain::Digest::ZERO,
+            request: Digest::ZERO,
             composed_upto: None,
             reserve: domain::Amount::ZERO,
             timeout: 0,

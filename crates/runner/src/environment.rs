@@ -74,10 +74,10 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The most bytes of one file that are taken in.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The hash of the environment that `setup` makes in a workspace at `root`. Links are not followed: what
-/// lies outside of a workspace is none of it.
-pub fn hash(setup: &str, root: &Path, toolchains: &Toolchains) -> Digest {
-    let mut parts: Vec<Vec<u8>> = vec![b"regie/environment/1".to_vec(), setup.into()];
+/// The hash of the environment that `setup` makes in a workspace at `root`, with what stands for the
+/// variables that it is given. Links are not followed: what lies outside of a workspace is none of it.
+pub fn hash(setup: &str, variables: &str, root: &Path, toolchains: &Toolchains) -> Digest {
+    let mut parts: Vec<Vec<u8>> = vec![b"regie/environment/1".to_vec(), setup.into(), variables.into()];
     parts.push(std::env::consts::ARCH.into());
     parts.push(fs::read("/etc/os-release").unwrap_or_default());
     for name in names(setup, root) {
@@ -161,7 +161,7 @@ mod tests {
             fs::create_dir_all(at.parent().unwrap()).unwrap();
             fs::write(at, text).unwrap();
         }
-        hash(setup, dir.path(), &Toolchains::default())
+        hash(setup, "", dir.path(), &Toolchains::default())
     }
 
     #[test]
@@ -185,13 +185,20 @@ mod tests {
     #[test]
     fn links_are_not_followed() {
         let dir = tempfile::tempdir().unwrap();
-        let plain = hash("npm ci", dir.path(), &Toolchains::default());
+        let plain = hash("npm ci", "", dir.path(), &Toolchains::default());
         std::os::unix::fs::symlink("/etc/hostname", dir.path().join("package.json")).unwrap();
         std::os::unix::fs::symlink("/etc", dir.path().join("tools")).unwrap();
-        assert_eq!(plain, hash("npm ci", dir.path(), &Toolchains::default()));
+        assert_eq!(plain, hash("npm ci", "", dir.path(), &Toolchains::default()));
         assert!(
             !names("sh tools/hostname ../x /etc/passwd", dir.path()).iter().any(|name| name.contains('/'))
         );
+    }
+
+    #[test]
+    fn variables_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let with = |variables: &str| hash("npm ci", variables, dir.path(), &Toolchains::default());
+        assert_ne!(with("a"), with("b"));
     }
 
     #[test]
@@ -199,7 +206,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let with = |path: &str| {
             let env = vec![("PATH".to_owned(), path.to_owned())];
-            hash("npm ci", dir.path(), &Toolchains { env, ..Toolchains::default() })
+            hash("npm ci", "", dir.path(), &Toolchains { env, ..Toolchains::default() })
         };
         assert_ne!(with("/usr/bin"), with("/opt/node/bin"));
     }

@@ -251,8 +251,10 @@ impl Spool {
 /// What a run goes on from, as its spool takes it over.
 #[derive(Debug, Clone)]
 pub struct Inherited {
-    /// The spool of the run that it goes on from.
+    /// The spool of the run that it goes on from; it may be gone.
     pub from: PathBuf,
+    /// How many runs go before it, one after another.
+    pub generation: u64,
     /// The steps of that run whose results count.
     pub steps: BTreeSet<StepNo>,
     /// The instruction files that were told in them.
@@ -265,10 +267,10 @@ pub struct Inherited {
 /// # Errors
 /// When a file cannot be written.
 pub fn inherit(dir: &Path, inherited: &Inherited) -> Result<(), Error> {
-    let Inherited { from, steps: counted, told } = inherited;
+    let Inherited { from, generation, steps: counted, told } = inherited;
     create_dir(dir)?;
     create_dir(&outputs_dir(dir))?;
-    let before = generation(from).unwrap_or_default();
+    let before = generation.saturating_sub(1);
     let ours: BTreeSet<String> = counted.iter().map(|step| output_name(before, *step)).collect();
     let theirs = format!("f{before}-");
     for entry in fs::read_dir(outputs_dir(from)).into_iter().flatten().flatten() {
@@ -296,7 +298,20 @@ pub fn inherit(dir: &Path, inherited: &Inherited) -> Result<(), Error> {
         }
     }
     put(dir, "seen", &Base { upto: 0, files, told: told.clone() })?;
-    put(dir, "generation", &before.saturating_add(1))
+    put(dir, "generation", generation)
+}
+
+/// Puts a long output that the conversation names back where it names it, unless it is there.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn restore_output(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    let to = outputs_dir(dir).join(name);
+    if !name.bytes().all(plain) || name.starts_with('.') || to.exists() {
+        return Ok(());
+    }
+    fs::write(&to, bytes).map_err(io(&to, "written"))
 }
 
 /// How many runs a run goes on from.

@@ -70,7 +70,7 @@ fn world() -> World {
 
 /// A run that has gone wrong and asks to be merged: no criterion saw it.
 fn wrong(world: &World) -> String {
-    let mission = StartMission { done: Vec::new(), ..world.mission() };
+    let mission = StartMission { done: vec!["true".into()], ..world.mission() };
     world.asked(mission).0
 }
 
@@ -145,7 +145,7 @@ fn calls_that_had_no_result_are_made_by_the_fork_itself() {
     assert_eq!(file(&world, &run, "sum.sh"), "broken\n");
     assert_eq!(file(&world, &run, "TWICE"), "twice\n");
     let lines = world.daemon().bare.lines();
-    assert_eq!(lines[before..], ["broken | echo twice > TWICE"]);
+    assert_eq!(lines[before..], ["broken | echo twice > TWICE", "broken | true"]);
     let told = fork(&world, &parent, Some(4), "use addition").unwrap();
     let asked = world.model_requests();
     let said = asked.last().unwrap().to_string();
@@ -191,7 +191,8 @@ fn a_fork_survives_the_daemon_and_the_move_of_the_line() {
     let gate = world.gate(&run);
     assert_eq!(file(&world, &run, "sum.sh"), "echo $(($1 + $2))\n");
     // Another mission moves the line under the proposal: it is checked and asked for again.
-    let elsewhere = StartMission { goal: "Write elsewhere".into(), done: Vec::new(), ..world.mission() };
+    let elsewhere =
+        StartMission { goal: "Write elsewhere".into(), done: vec!["true".into()], ..world.mission() };
     let (other, asked) = world.asked(elsewhere);
     world.answer(&asked, "approve").unwrap();
     assert_eq!(world.ended(&other).0, "done");
@@ -226,7 +227,7 @@ fn the_snapshot_of_a_fork_survives_a_collection_of_what_is_unreachable() {
 fn what_cannot_be_forked_is_refused_with_the_mend() {
     let world = world();
     world.daemon().bare.hold();
-    let mission = StartMission { done: Vec::new(), ..world.mission() };
+    let mission = StartMission { done: vec!["true".into()], ..world.mission() };
     let young = world.start(mission).unwrap().run;
     world.block(world.daemon().bare.started(1));
     let refused = |run: &str, at, code| {
@@ -258,7 +259,7 @@ fn what_cannot_be_forked_is_refused_with_the_mend() {
 fn follow(world: &World, run: &str) -> Result<control::api::Started, control::Error> {
     let mission = StartMission {
         goal: "Write a second note".into(),
-        done: Vec::new(),
+        done: vec!["true".into()],
         follow: Some(run.into()),
         ..world.mission()
     };

@@ -231,6 +231,10 @@ fn check_forks(world: &World, caps: Caps) {
     for fact in world.facts() {
         let Fact::StepPlanned(planned) = fact else { continue };
         let Some(upto) = planned.composed_upto.and_then(|upto| usize::try_from(upto).ok()) else { continue };
+        // A fork folds all that came before: some of them are enough.
+        if planned.step.0 % 5 != 1 {
+            continue;
+        }
         let fork = world.forked(upto, Purpose::Fork, &mission);
         match fork.driver.next(&fork.state) {
             Next::Run(specs) => {

@@ -52,6 +52,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
             command,
             from: config.setting(Key::Setup).origin.to_string(),
             sees: passed(&config),
+            variables: config.variables(),
         }),
         services: config.services().into_iter().map(|(service, _)| service).collect(),
         vendor: vendor.clone(),

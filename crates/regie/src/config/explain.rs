@@ -76,7 +76,7 @@ fn from(origin: &Origin) -> Json {
 
 /// The environment that the setup would make of the files as they are now.
 fn environment(config: &Config, root: Option<&Path>) -> Option<Digest> {
-    Some(environment::hash(&config.text(Key::Setup)?, root?, &reach::found()))
+    Some(environment::hash(&config.text(Key::Setup)?, &config.variables(), root?, &reach::found()))
 }
 
 fn shown(config: &Config, environment: Option<Digest>) -> String {

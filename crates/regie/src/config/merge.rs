@@ -126,6 +126,17 @@ impl Config {
         all
     }
 
+    /// What stands for the variables that the files set: the same for the same names and values.
+    pub(crate) fn variables(&self) -> String {
+        let mut all = Vec::new();
+        for given in self.given() {
+            if let env::Value::Set(value) = given.value {
+                all.extend_from_slice(format!("{}={value}\0", given.name).as_bytes());
+            }
+        }
+        domain::Digest::of(&all).to_string()
+    }
+
     /// What runs beside the commands, in the order of their lines.
     pub(crate) fn services(&self) -> Vec<(domain::Service, Origin)> {
         let Some(file) = &self.project else { return Vec::new() };
@@ -356,6 +367,17 @@ mod tests {
             shown,
             ["MODE Set(…) regie.toml:3", "ONLY Set(…) config.toml:4", "TOKEN Passed config.toml:2"]
         );
+    }
+
+    #[test]
+    fn what_variables_are_set_to_counts_and_what_is_passed_does_not() {
+        let of = |project: &'static str, owner: &'static str| {
+            Scene { owner, project, ..Scene::default() }.read().unwrap().variables()
+        };
+        let set = "[env]\nMODE = \"a\"\n";
+        assert_eq!(of(set, ""), of(set, "[env]\npass = [\"TOKEN\"]\n"));
+        assert_ne!(of(set, ""), of("[env]\nMODE = \"b\"\n", ""));
+        assert_ne!(of(set, ""), of("", ""));
     }
 
     #[test]

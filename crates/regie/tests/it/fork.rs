@@ -106,13 +106,30 @@ fn a_run_that_went_wrong_is_forked_before_its_mistake_and_merged() {
         list.contains(&format!("fork of {} at 3 · Make the check pass", &parent[parent.len() - 8..])),
         "{list}"
     );
-    // The long output of the other run lies where the conversation says, and what it read is known.
-    let outputs = world.home().join("spool").join(&fork).join("outputs");
-    assert!(std::fs::read_to_string(outputs.join("3.txt")).unwrap().ends_with("9000\n"));
     let mission = |run: &str| world.ask(&["show", run, "--json"]).json()["run"]["mission"].clone();
     assert_eq!(mission(&parent), mission(&fork));
     assert_eq!(world.ask(&["cancel", &parent]).code, Some(0));
     assert_eq!(world.ended(&parent).end, "cancelled");
+    world.is_whole();
+}
+
+/// What its spool held is brought from where it is kept.
+#[test]
+fn a_run_that_is_over_is_forked_with_the_outputs_that_its_conversation_names() {
+    let world = World::new(MODEL);
+    let parent = wrong(&world);
+    assert_eq!(world.ask(&["cancel", &parent]).code, Some(0));
+    assert_eq!(world.ended(&parent).end, "cancelled");
+    let spool = |run: &str| world.home().join("spool").join(run);
+    until("the spool is gone", || !spool(&parent).exists());
+    let said = world.ask(&["fork", &parent, "--at", "3", "--detach"]);
+    let second = said.out.trim();
+    until("it asks or ends", || status(&world, second) != "active");
+    assert_eq!(status(&world, second), "waiting", "{:?}", world.ask(&["show", second]));
+    let output = std::fs::read_to_string(spool(second).join("outputs").join("3.txt")).unwrap();
+    assert!(output.ends_with("9000\n"), "the conversation names it");
+    assert_eq!(world.ask(&["cancel", second]).code, Some(0));
+    assert_eq!(world.ended(second).end, "cancelled");
     world.is_whole();
 }
 

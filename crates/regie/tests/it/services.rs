@@ -86,17 +86,16 @@ fn a_stop_ends_a_service_and_a_resume_starts_it_again() {
         "/workspace"
     );
     commit(&world, &format!("[services.web]\ncommand = {}\nready = {}\n", json!(serve), json!(ready)));
-    let run = world.ask(&["run", "Look", "--yes", "--detach"]).out.trim().to_owned();
+    let run = world.ask(&["run", "Look", "--done", "true", "--yes", "--detach"]).out.trim().to_owned();
     until("the waiting step runs", || world.workspace(&run).join("began").exists());
     let log = world.home().join("spool").join(&run).join("outputs/services/web.log");
     let starts = || fs::read_to_string(&log).unwrap_or_default().matches("started").count();
     assert_eq!(starts(), 1);
     assert_eq!(world.ask(&["stop", &run]).code, Some(0));
-    // What runs is waited for: it is interrupted, and the run rests at the next boundary.
-    assert_eq!(world.ask(&["say", &run, "--now", "go on"]).code, Some(0));
     until("the run rests", || world.ask(&["runs", "--json"]).json()[0]["status"] == "parked");
     until("the service is gone", || alive("http.server 4713").is_empty());
-    assert_eq!(world.ask(&["resume", &run]).code, Some(0));
+    let said = world.ask(&["resume", &run]);
+    assert_eq!(said.code, Some(0), "{said:?}");
     let ended = world.ended(&run);
     let told = seen(&world);
     assert_eq!(told.matches("it answers\\n").count(), 2, "{ended:?} {told}");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use domain::StepNo;
-use runner::spool::{Inherited, inherit};
+use runner::spool::{Inherited, inherit, restore_output};
 use serde_json::{Value, json};
 
 fn put(dir: &Path, name: &str, text: &str) {
@@ -33,19 +33,22 @@ fn outputs_keep_their_names_over_forks_of_forks_and_later_ones_are_left() {
     put(&first, "outputs/5.txt", "five");
     let steps = |numbers: &[u64]| numbers.iter().copied().map(StepNo).collect::<BTreeSet<_>>();
     let told: BTreeSet<String> = ["web/AGENTS.md".to_owned()].into();
-    inherit(&second, &Inherited { from: first.clone(), steps: steps(&[1, 2, 3]), told: told.clone() })
-        .unwrap();
+    inherit(
+        &second,
+        &Inherited { from: first.clone(), generation: 1, steps: steps(&[1, 2, 3]), told: told.clone() },
+    )
+    .unwrap();
     assert_eq!(outputs(&second), ["2.txt"]);
     assert_eq!(json_of(&second, "generation"), json!(1));
     assert_eq!(json_of(&second, "seen"), json!({"upto": 0, "files": {}, "told": ["web/AGENTS.md"]}));
     // Its own outputs have names of their own, so that step 2 of it is another file.
     put(&second, "outputs/f1-2.txt", "its own two");
     put(&second, "outputs/f1-4.txt", "its own four");
-    inherit(&third, &Inherited { from: second.clone(), steps: steps(&[2]), told }).unwrap();
+    inherit(&third, &Inherited { from: second.clone(), generation: 2, steps: steps(&[2]), told }).unwrap();
     assert_eq!(outputs(&third), ["2.txt", "f1-2.txt"]);
     assert_eq!(json_of(&third, "generation"), json!(2));
     // Repeating it after a crash in between is harmless, and the files outlive the other spool.
-    let again = Inherited { from: second.clone(), steps: steps(&[2]), told: BTreeSet::new() };
+    let again = Inherited { from: second.clone(), generation: 2, steps: steps(&[2]), told: BTreeSet::new() };
     inherit(&third, &again).unwrap();
     fs::remove_dir_all(&second).unwrap();
     fs::remove_dir_all(&first).unwrap();
@@ -63,7 +66,7 @@ fn what_was_seen_comes_along_and_a_spool_that_is_gone_has_nothing() {
         "seen",
         &json!({"upto": 3, "files": {"a.txt": digest}, "told": ["old/AGENTS.md"]}).to_string(),
     );
-    let inherited = Inherited { from, steps: [StepNo(1)].into(), told: BTreeSet::new() };
+    let inherited = Inherited { from, generation: 1, steps: [StepNo(1)].into(), told: BTreeSet::new() };
     inherit(&to, &inherited).unwrap();
     // What a step after the point was told is told again.
     assert_eq!(json_of(&to, "seen"), json!({"upto": 0, "files": {"a.txt": digest}, "told": []}));
@@ -71,4 +74,12 @@ fn what_was_seen_comes_along_and_a_spool_that_is_gone_has_nothing() {
     let other = scratch.path().join("other");
     inherit(&other, &gone).unwrap();
     assert_eq!((outputs(&other), json_of(&other, "generation")), (vec![], json!(1)));
+    // From what is kept elsewhere, and never over what is there.
+    restore_output(&other, "f1-2.txt", b"two").unwrap();
+    restore_output(&other, "f1-2.txt", b"another").unwrap();
+    for wrong in ["../seen", "a/b", ".hidden"] {
+        restore_output(&other, wrong, b"x").unwrap();
+    }
+    assert_eq!(outputs(&other), ["f1-2.txt"]);
+    assert_eq!(fs::read_to_string(other.join("outputs/f1-2.txt")).unwrap(), "two");
 }

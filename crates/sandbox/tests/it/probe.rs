@@ -1,7 +1,7 @@
 //! What is tried, inside and outside: this test binary runs itself with one of these.
 
 use std::{
-    io::ErrorKind,
+    io::{ErrorKind, Write as _},
     net::{TcpListener, TcpStream},
     os::{linux::net::SocketAddrExt, unix::net},
     process::{Command, Output},
@@ -48,7 +48,7 @@ fn attempt(name: &str, args: &[&str]) -> std::io::Result<String> {
         }
         "serve" => {
             let listener = TcpListener::bind(arg(0))?;
-            println!("listening");
+            std::io::stdout().write_all(b"listening\n")?;
             loop {
                 drop(listener.accept()?);
             }

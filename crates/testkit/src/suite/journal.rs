@@ -559,7 +559,7 @@ fn random_histories<J: Journal>(journal: &J) {
         let held = state.open.values().map(|open| open.reserved().nanodollars).sum::<u64>();
         booked += row.nanodollars + held;
     }
-    assert_eq!(facts.len(), 18, "all facts but those of timers take part: {facts:?}");
+    assert_eq!(facts.len(), 19, "all facts but those of timers take part: {facts:?}");
     let on_days = days.iter().map(|day| journal.spent_on(*day).expect("readable")).sum::<u64>();
     assert_eq!(on_days, booked, "what the days say and what the runs say");
     assert_clean(journal, 40);
