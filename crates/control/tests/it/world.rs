@@ -202,6 +202,7 @@ impl World {
             api_key: Some("sk-scripted".into()),
             auth_token: None,
             base_url: Some(self.model.base_url().into()),
+            ..Vendor::default()
         }
     }
 

@@ -15,7 +15,8 @@ use domain::{
 };
 use engine::{Config, Native, Tool, Toolbox};
 use kernel::driver::{Driver, Next, Request};
-use models::anthropic::{Anthropic, Credential};
+use models::Credential;
+use models::anthropic::Anthropic;
 use models::{Block, RawJson, Response, Stop, ToolSpec, Usage};
 use serde::Serialize;
 use serde_json::json;
@@ -50,7 +51,7 @@ fn wire() -> &'static Anthropic {
     static WIRE: OnceLock<Anthropic> = OnceLock::new();
     WIRE.get_or_init(|| {
         let key = Credential::Key(models::Secret::new("unused".to_owned()));
-        Anthropic::new(models::anthropic::Config::new(key, "http://127.0.0.1:1")).unwrap()
+        Anthropic::new(models::Config::new(models::Wire::Messages, key, "http://127.0.0.1:1")).unwrap()
     })
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use models::anthropic::{Anthropic, Config};
+use models::anthropic::Anthropic;
 use models::block::InputError;
-use models::{Block, Delta, Message, Provider, Stop, Usage, call};
+use models::{Block, Config, Delta, Message, Provider, Stop, Usage, call};
 use testkit::script::{self, Line, Options, Server};
 
 use crate::canned::{self, Canned};
