@@ -1,7 +1,7 @@
 //! The provider port and its adapters; catalogue and prices.
 //!
-//! Three wires: [`anthropic`] Messages, [`openai`] Responses, and chat completions as [`compatible`]
-//! local servers speak them. The model's name says which ([`Wire::of`]). What a driver composes is
+//! Three wires: Anthropic Messages, OpenAI Responses, and chat completions as local servers speak
+//! them. The model's name says which ([`Wire::of`]). What a driver composes is
 //! rendered by each; what a model said goes back to the wire it came from, and to no other.
 //!
 //! A conversation is kept as the vendor wrote it: every [`Block`] holds its raw JSON beside a
@@ -14,22 +14,24 @@
 //! these types below `#[serde(flatten)]`, untagged or internally tagged enums.
 #![forbid(unsafe_code)]
 
-pub mod anthropic;
+mod adapter;
+mod anthropic;
 pub mod block;
 pub mod call;
 pub mod catalogue;
-pub mod compatible;
+mod compatible;
 pub mod compose;
 pub mod config;
 mod http;
 mod json;
 mod message;
-pub mod openai;
+mod openai;
 mod provider;
 mod response;
 mod secret;
 pub mod wire;
 
+pub use adapter::Adapter;
 pub use block::Block;
 pub use config::{Config, Credential};
 pub use json::RawJson;

@@ -4,14 +4,10 @@
 //! very bytes that it composed before, whatever the environment has become.
 
 use std::fmt;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::anthropic::Anthropic;
-use crate::compatible::Compatible;
-use crate::openai::OpenAi;
-use crate::{Provider, Request, compose, config};
+use crate::{Request, anthropic, compatible, compose, openai};
 
 /// The protocol that a model is spoken to in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,22 +41,19 @@ impl Wire {
     /// When the vendor would refuse the request for its form.
     pub fn compose(self, request: &Request) -> Result<Bytes, compose::Error> {
         match self {
-            Self::Messages => crate::anthropic::compose(request),
-            Self::Responses => crate::openai::compose(request),
-            Self::Chat => crate::compatible::compose(request),
+            Self::Messages => anthropic::compose(request),
+            Self::Responses => openai::compose(request),
+            Self::Chat => compatible::compose(request),
         }
     }
 
-    /// The adapter of a configuration; connects to nothing yet.
-    ///
-    /// # Errors
-    /// When the base URL or the key cannot be used.
-    pub fn connect(config: config::Config) -> Result<Arc<dyn Provider>, config::Error> {
-        Ok(match config.wire {
-            Self::Messages => Arc::new(Anthropic::new(config)?),
-            Self::Responses => Arc::new(OpenAi::new(config)?),
-            Self::Chat => Arc::new(Compatible::new(config)?),
-        })
+    /// Its short name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Messages => "anthropic",
+            Self::Responses => "openai",
+            Self::Chat => "compatible",
+        }
     }
 
     /// The variable of the key.

@@ -67,7 +67,7 @@ struct Turn<'a> {
     content: Vec<Cow<'a, RawJson>>,
 }
 
-pub(super) fn body(request: &Request) -> Result<Bytes, Error> {
+pub(crate) fn body(request: &Request) -> Result<Bytes, Error> {
     check(request, &RULES)?;
     let mut messages = turns(&request.messages);
     mark_newest(&mut messages);

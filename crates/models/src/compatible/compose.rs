@@ -77,7 +77,7 @@ pub(super) struct Reasoning {
     pub text: String,
 }
 
-pub(super) fn body(request: &Request) -> Result<Bytes, Error> {
+pub(crate) fn body(request: &Request) -> Result<Bytes, Error> {
     check(request, &RULES)?;
     let body = Body {
         model: bare(&request.model),

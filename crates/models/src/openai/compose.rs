@@ -66,7 +66,7 @@ struct Output<'a> {
     output: String,
 }
 
-pub(super) fn body(request: &Request) -> Result<Bytes, Error> {
+pub(crate) fn body(request: &Request) -> Result<Bytes, Error> {
     check(request, &RULES)?;
     let body = Body {
         model: bare(&request.model),

@@ -1,7 +1,7 @@
 //! The chat completions wire, chunk by chunk: what local servers leave out, repeat and get wrong.
 
 use models::block::InputError;
-use models::{Block, Config, Delta, Message, Response, Stop, Usage, Wire, call, wire};
+use models::{Adapter, Block, Config, Delta, Message, Response, Stop, Usage, Wire, call, wire};
 
 use crate::canned::{Canned, answer, stream};
 use crate::{ask, config, provider, request_on, say};
@@ -25,7 +25,7 @@ fn frames(all: &[String]) -> String {
 async fn told(body: &str) -> (Result<Response, call::Error>, Vec<Delta>) {
     let server = Canned::start(vec![stream(body)]).await;
     let once = Config { wire: Wire::Chat, max_attempts: 1, ..config(&server.base_url) };
-    ask(&*Wire::connect(once).unwrap(), &request_on(Wire::Chat, vec![say("Go.")])).await
+    ask(&*Adapter::connect(once).unwrap(), &request_on(Wire::Chat, vec![say("Go.")])).await
 }
 
 async fn response(all: &[String]) -> Response {
@@ -261,7 +261,7 @@ async fn a_local_server_needs_no_key_and_a_model_of_its_own_has_no_price() {
     .unwrap();
     let request =
         models::Request { model: "local/gpt-6-luna".into(), ..request_on(Wire::Chat, vec![say("Go.")]) };
-    let (result, _) = ask(&*Wire::connect(nobody).unwrap(), &request).await;
+    let (result, _) = ask(&*Adapter::connect(nobody).unwrap(), &request).await;
     let error = result.unwrap_err();
     assert!(
         matches!(&error, call::Error::NotFound { model, .. } if model == "local/gpt-6-luna"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use models::anthropic::Anthropic;
+use models::Adapter;
 use models::config::{Config, Credential, Error as ConfigError, IDLE_ENV};
 use models::{Provider, Secret, Wire};
 
@@ -14,7 +14,7 @@ fn from(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
 
 fn endpoint(base_url: &str) -> Result<String, ConfigError> {
     let config = Config::new(Wire::Messages, Credential::Key(Secret::new("k")), base_url);
-    Anthropic::new(config).map(|anthropic| anthropic.endpoint().to_owned())
+    Adapter::new(config).map(|anthropic| anthropic.endpoint().to_owned())
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn the_idle_timeout_is_whole_seconds() {
 fn the_base_url_may_have_a_slash_a_version_or_a_path() {
     let default = from(&[("ANTHROPIC_API_KEY", "k")]).unwrap();
     let messages = "https://api.anthropic.com/v1/messages";
-    assert_eq!(Anthropic::new(default).unwrap().endpoint(), messages);
+    assert_eq!(Adapter::new(default).unwrap().endpoint(), messages);
     for base in [
         "https://api.anthropic.com",
         "https://api.anthropic.com/",
@@ -74,10 +74,10 @@ fn addresses_that_cannot_be_used_are_refused_without_being_shown() {
 fn a_key_is_never_shown() {
     let config = Config::new(Wire::Messages, Credential::Key(Secret::new("sk-secret")), "https://x");
     assert!(!format!("{config:?}").contains("sk-secret"));
-    let anthropic = Anthropic::new(config).unwrap();
+    let anthropic = Adapter::new(config).unwrap();
     assert!(!format!("{anthropic:?}").contains("sk-secret"));
     let broken = Config::new(Wire::Messages, Credential::Key(Secret::new("sk-\nsecret")), "https://x");
-    let error = Anthropic::new(broken).unwrap_err();
+    let error = Adapter::new(broken).unwrap_err();
     assert!(matches!(error, ConfigError::BadKey(_)) && !format!("{error:?} {error}").contains("secret\""));
 }
 

@@ -17,7 +17,7 @@ mod suite;
 use std::sync::Arc;
 use std::time::Duration;
 
-use models::anthropic::Anthropic;
+use models::Adapter;
 use models::{
     Block, Config, Credential, Delta, Message, Provider, RawJson, Request, Response, Secret, ToolSpec, Wire,
     call,
@@ -34,13 +34,13 @@ pub(crate) fn config(base_url: &str) -> Config {
     }
 }
 
-pub(crate) fn anthropic(base_url: &str) -> Anthropic {
-    Anthropic::new(config(base_url)).unwrap()
+pub(crate) fn anthropic(base_url: &str) -> Adapter {
+    Adapter::new(config(base_url)).unwrap()
 }
 
 /// The adapter of a wire, and the name that it has for the scripted model.
 pub(crate) fn provider(wire: Wire, base_url: &str) -> Arc<dyn Provider> {
-    Wire::connect(Config { wire, ..config(base_url) }).unwrap()
+    Adapter::connect(Config { wire, ..config(base_url) }).unwrap()
 }
 
 pub(crate) fn model(wire: Wire) -> &'static str {

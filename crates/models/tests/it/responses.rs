@@ -1,7 +1,7 @@
 //! The Responses wire, event by event: what is its own.
 
 use models::block::InputError;
-use models::{Block, Config, Delta, Message, Response, Stop, Usage, Wire, call, wire};
+use models::{Adapter, Block, Config, Delta, Message, Response, Stop, Usage, Wire, call, wire};
 
 use crate::canned::{Canned, answer, events, stream};
 use crate::{ask, config, provider, request_on, say};
@@ -31,7 +31,7 @@ async fn told(all: &[String]) -> (Result<Response, call::Error>, Vec<Delta>) {
     let all: Vec<&str> = [CREATED].into_iter().chain(all.iter().map(String::as_str)).collect();
     let server = Canned::start(vec![stream(&events(&all))]).await;
     let once = Config { wire: Wire::Responses, max_attempts: 1, ..config(&server.base_url) };
-    ask(&*Wire::connect(once).unwrap(), &request_on(Wire::Responses, vec![say("Go.")])).await
+    ask(&*Adapter::connect(once).unwrap(), &request_on(Wire::Responses, vec![say("Go.")])).await
 }
 
 async fn response(all: &[String]) -> Response {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use models::block::InputError;
 use models::{
-    Block, Config, Credential, Delta, Message, Provider, Request, Response, Secret, Stop, Usage, Wire, call,
-    compose,
+    Adapter, Block, Config, Credential, Delta, Message, Provider, Request, Response, Secret, Stop, Usage,
+    Wire, call, compose,
 };
 use testkit::script::{self, Line, Options, Server};
 
@@ -29,7 +29,7 @@ impl Scene {
 
     fn with(mut self, change: impl FnOnce(Config) -> Config) -> Self {
         let config = change(Config { wire: self.wire, ..config(self.server.base_url()) });
-        self.provider = Wire::connect(config).unwrap();
+        self.provider = Adapter::connect(config).unwrap();
         self
     }
 
@@ -587,7 +587,7 @@ fn a_base_url_may_have_a_slash_a_version_or_a_path() {
     {
         let endpoint = |base: &str| {
             let config = Config::new(wire, Credential::Key(Secret::new("k")), base);
-            Wire::connect(config).unwrap().endpoint().to_owned()
+            Adapter::connect(config).unwrap().endpoint().to_owned()
         };
         for base in
             ["http://[::1]:80/x", "http://[::1]:80/x/", "http://[::1]:80/x/v1", "http://[::1]:80/x/v1/"]

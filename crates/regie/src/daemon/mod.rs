@@ -18,8 +18,8 @@ use domain::RunId;
 use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
 use kernel::port::{Clock, Executor, Journal, Records, Refused};
-use models::Wire;
 use models::config::{Config as Connection, Error as ConnectionError, IDLE_ENV};
+use models::{Adapter, Wire};
 use runner::RunnerExecutor;
 use runner::toolchains::{self, Cache};
 
@@ -256,7 +256,7 @@ fn connect(home: &Home) -> Connect {
             _ if name == Wire::Chat.url_env() => vendor.get(name).or_else(|| local.clone()),
             _ => vendor.get(name),
         };
-        Connection::from_lookup(wire, lookup).and_then(Wire::connect).map_err(|error| {
+        Connection::from_lookup(wire, lookup).and_then(Adapter::connect).map_err(|error| {
             let code = match error {
                 ConnectionError::NoKey(_) => "model.key_missing",
                 _ => "model.config",

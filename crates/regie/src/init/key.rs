@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use models::{Block, Config, Message, Provider, Request, Wire, catalogue};
+use models::{Adapter, Block, Config, Message, Provider, Request, Wire, catalogue};
 use serde::Serialize;
 
 use crate::screen::{style, text};
@@ -96,7 +96,7 @@ pub(super) fn prepare(model: &str) -> Result<Call, String> {
         .map_err(|error| error.to_string())?;
     config.max_attempts = 1;
     config.idle_timeout = config.idle_timeout.min(PATIENCE);
-    let provider = Wire::connect(config).map_err(|error| error.to_string())?;
+    let provider = Adapter::connect(config).map_err(|error| error.to_string())?;
     let request = Request {
         model: model.to_owned(),
         max_tokens: 1,
