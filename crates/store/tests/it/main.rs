@@ -9,6 +9,7 @@ mod keep;
 mod line;
 mod made;
 mod manners;
+mod objects;
 mod owner;
 mod restore;
 mod revert;
