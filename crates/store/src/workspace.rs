@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use crate::diff::Diff;
 use crate::error::{Doing as _, DoingAt as _, Error};
@@ -13,6 +15,9 @@ use crate::id::{Commit, TreeId, Treeish as _};
 use crate::message::{Message, Signature};
 use crate::seen::{Moment, Seen};
 use crate::tree::{Tree, branch_ref};
+
+/// More processes than these do not write a tree any faster.
+const WRITERS: usize = 4;
 
 /// The files of one branch, with exactly one writer.
 #[derive(Clone, Debug)]
@@ -54,6 +59,7 @@ impl Tree {
         workspace.git("read-tree").index(&fresh).arg(head.hex()).run().doing("prepare the workspace")?;
         workspace
             .git("checkout-index")
+            .setting("checkout.workers", writers())
             .index(&fresh)
             .args(["-a", "-f", "-u", "-q"])
             .run()
@@ -188,6 +194,11 @@ impl Workspace {
             None => git,
         }
     }
+}
+
+/// How many processes write a large tree: each waits for the file system most of the time.
+fn writers() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(WRITERS)
 }
 
 /// The path beside `dir` whose name has `suffix` more.

@@ -6,6 +6,7 @@ mod deliver;
 mod follow;
 mod hostile;
 mod keep;
+mod large;
 mod line;
 mod made;
 mod manners;
