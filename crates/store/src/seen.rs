@@ -1,10 +1,10 @@
 //! What the last snapshot saw, so that the next one of unchanged files starts no git: a look at each file
-//! and directory is enough.
+//! and directory is enough. Of files that did change, git is given those alone.
 //!
 //! Only what can be told for certain is kept. A change after the snapshot began moves a change time to
 //! that moment or later, so files are remembered only when all their change times are older.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::git::{join_nul, split_nul, to_path};
 use crate::id::TreeId;
-use crate::snapshot::is_git_name;
+use crate::snapshot::{Tracked, is_git_name};
 use crate::workspace::Workspace;
 
 /// The most directories without recorded files that are looked at; more are not worth it.
@@ -27,7 +27,10 @@ pub(crate) type Moment = (i64, i64);
 pub(crate) struct Seen {
     pub(crate) tree: TreeId,
     index: Stamp,
+    /// The recorded files first, then what else was looked at.
     entries: Vec<(PathBuf, Stamp)>,
+    files: usize,
+    submodules: HashSet<PathBuf>,
 }
 
 /// What differs once a file was changed, replaced or given other rights, or a directory has other names.
@@ -68,12 +71,35 @@ impl Seen {
             && self.entries.iter().all(|(path, stamp)| same(&workspace.dir().join(path), stamp))
     }
 
-    /// Looks at the workspace whose snapshot `tree`, begun at `begun`, recorded the files `present` and
-    /// skipped nothing; `None` when a later change could pass unseen.
+    /// Whether the index is still as the snapshot left it.
+    pub(crate) fn knows_index(&self, workspace: &Workspace) -> bool {
+        Stamp::of(workspace.index_path()).is_ok_and(|now| now == self.index)
+    }
+
+    /// What the index holds, as long as it is known.
+    pub(crate) fn tracked(&self) -> Tracked {
+        let files = self.entries.iter().take(self.files).map(|(path, _)| path.clone()).collect();
+        Tracked { files, submodules: self.submodules.clone() }
+    }
+
+    /// Those of `paths` that are not as they were recorded.
+    pub(crate) fn changed<'a>(&self, workspace: &Workspace, paths: &'a [PathBuf]) -> Vec<&'a Path> {
+        let recorded: HashMap<&Path, &Stamp> =
+            self.entries.iter().take(self.files).map(|(path, stamp)| (path.as_path(), stamp)).collect();
+        let is_changed = |path: &&Path| {
+            let now = Stamp::of(&workspace.dir().join(path));
+            recorded.get(path).is_none_or(|stamp| now.is_err() || now.is_ok_and(|now| now != **stamp))
+        };
+        paths.iter().map(PathBuf::as_path).filter(is_changed).collect()
+    }
+
+    /// Looks at the workspace whose snapshot `tree`, begun at `begun`, recorded the files `present` beside
+    /// the submodules `submodules` and skipped nothing; `None` when a later change could pass unseen.
     pub(crate) fn take(
         workspace: &Workspace,
         tree: &TreeId,
         present: &[PathBuf],
+        submodules: HashSet<PathBuf>,
         begun: Moment,
     ) -> Option<Self> {
         let mut look = Look { workspace, known: HashSet::new(), entries: Vec::new() };
@@ -93,7 +119,8 @@ impl Seen {
         let is_older = entries.iter().all(|(_, stamp)| stamp.changed < begun);
         // A file system that counts whole seconds says nothing about what happened within one.
         let is_fine = entries.iter().any(|(_, stamp)| stamp.changed.1 != 0);
-        (is_older && is_fine).then(|| Self { tree: tree.clone(), index, entries })
+        let (tree, files) = (tree.clone(), present.len());
+        (is_older && is_fine).then_some(Self { tree, index, entries, files, submodules })
     }
 }
 

@@ -58,9 +58,9 @@ enum Found {
 }
 
 /// What the index holds.
-struct Tracked {
-    files: Vec<PathBuf>,
-    submodules: HashSet<PathBuf>,
+pub(crate) struct Tracked {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) submodules: HashSet<PathBuf>,
 }
 
 impl Workspace {
@@ -75,11 +75,18 @@ impl Workspace {
 
     fn record(&self) -> Result<Snapshot, Error> {
         self.clear_left_overs()?;
-        if let Some(tree) = self.unchanged() {
+        let mut last = self.recall();
+        if let Some(seen) = last.take_if(|seen| seen.holds(self)) {
+            let tree = seen.tree.clone();
+            self.remember(Some(seen));
             return Ok(Snapshot { tree, skipped: Vec::new() });
         }
+        let last = last.filter(|seen| seen.knows_index(self));
         let begun = self.moment();
-        let tracked = self.tracked()?;
+        let tracked = match &last {
+            Some(seen) => seen.tracked(),
+            None => self.tracked()?,
+        };
         let untracked = self.untracked()?;
         let mut scan = Scan::new(self.dir());
         for path in &tracked.submodules {
@@ -93,11 +100,17 @@ impl Workspace {
         }
         scan.look_around();
         self.index_remove(&scan.gone)?;
-        self.index_add(&mut scan)?;
-        self.refuse_new_submodules(&tracked.submodules)?;
-        let tree = self.git("write-tree").object().doing("write a snapshot")?;
+        let is_added = self.index_add(&mut scan, last.as_ref())?;
+        let submodules = match is_added {
+            true => self.refuse_new_submodules(&tracked.submodules)?,
+            false => tracked.submodules,
+        };
+        let tree = match last.filter(|_| !is_added && scan.gone.is_empty()) {
+            Some(seen) => seen.tree,
+            None => self.git("write-tree").object().doing("write a snapshot")?,
+        };
         if let Some(begun) = begun.filter(|_| scan.skipped.is_empty()) {
-            self.remember(Seen::take(self, &tree, &scan.present, begun));
+            self.remember(Seen::take(self, &tree, &scan.present, submodules, begun));
         }
         Ok(Snapshot { tree, skipped: scan.skipped.into_iter().collect() })
     }
@@ -212,16 +225,23 @@ impl Workspace {
         git.stdin(join_nul(paths)).run().map(|_| ()).doing("record deleted files")
     }
 
-    fn index_add(&self, scan: &mut Scan) -> Result<(), Error> {
-        let add = |paths: &[PathBuf]| {
-            let input = join_nul(paths.iter().map(PathBuf::as_path));
+    /// Records the files that are not as the last snapshot saw them; says whether there were any.
+    fn index_add(&self, scan: &mut Scan, last: Option<&Seen>) -> Result<bool, Error> {
+        let add = |present: &[PathBuf]| {
+            let input = match last {
+                Some(seen) => join_nul(seen.changed(self, present)),
+                None => join_nul(present.iter().map(PathBuf::as_path)),
+            };
             if input.is_empty() {
-                return Ok(());
+                return Ok(false);
             }
             let git = self.git("update-index").args(["-z", "--add", "--replace", "--remove"]);
-            git.arg("--stdin").stdin(input).run().map(|_| ())
+            git.arg("--stdin").stdin(input).run().map(|_| true)
         };
-        let Err(failure) = add(&scan.present) else { return Ok(()) };
+        let failure = match add(&scan.present) {
+            Ok(is_added) => return Ok(is_added),
+            Err(failure) => failure,
+        };
         // Only now is it worth the time to open every file.
         if !scan.drop_unreadable() {
             return Err(failure).doing("record the files");
@@ -230,10 +250,10 @@ impl Workspace {
     }
 
     /// A directory that became a repository between looking and recording would be a submodule.
-    fn refuse_new_submodules(&self, known: &HashSet<PathBuf>) -> Result<(), Error> {
+    fn refuse_new_submodules(&self, known: &HashSet<PathBuf>) -> Result<HashSet<PathBuf>, Error> {
         let now = self.tracked()?.submodules;
-        let new: Vec<PathBuf> = now.into_iter().filter(|path| !known.contains(path)).collect();
-        let Some(path) = new.first().cloned() else { return Ok(()) };
+        let new: Vec<PathBuf> = now.difference(known).cloned().collect();
+        let Some(path) = new.first().cloned() else { return Ok(now) };
         self.index_remove(&new)?;
         Err(Error::Unstable { path })
     }

@@ -11,7 +11,7 @@ use crate::diff::Diff;
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::Git;
 use crate::hold::Hold;
-use crate::id::{Commit, TreeId, Treeish as _};
+use crate::id::{Commit, Treeish as _};
 use crate::message::{Message, Signature};
 use crate::seen::{Moment, Seen};
 use crate::tree::{Tree, branch_ref};
@@ -165,15 +165,9 @@ impl Workspace {
         self.tree.diff(from, &self.snapshot()?.tree)
     }
 
-    /// The snapshot of files that are still as the last one saw them.
-    pub(crate) fn unchanged(&self) -> Option<TreeId> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        if !seen.holds(self) {
-            return None;
-        }
-        let tree = seen.tree.clone();
-        self.remember(Some(seen));
-        Some(tree)
+    /// What the last snapshot saw; it is forgotten with it.
+    pub(crate) fn recall(&self) -> Option<Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Keeps what a snapshot saw for the next one.
