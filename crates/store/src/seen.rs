@@ -35,7 +35,7 @@ pub(crate) struct Seen {
 
 /// What differs once a file was changed, replaced or given other rights, or a directory has other names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub(crate) struct Stamp {
     device: u64,
     inode: u64,
     mode: u32,
@@ -82,33 +82,34 @@ impl Seen {
         Tracked { files, submodules: self.submodules.clone() }
     }
 
-    /// Those of `paths` that are not as they were recorded.
-    pub(crate) fn changed<'a>(&self, workspace: &Workspace, paths: &'a [PathBuf]) -> Vec<&'a Path> {
+    /// Those of the files `present` that are not as they were recorded.
+    pub(crate) fn changed<'a>(&self, present: &'a [(PathBuf, Stamp)]) -> Vec<&'a Path> {
         let recorded: HashMap<&Path, &Stamp> =
             self.entries.iter().take(self.files).map(|(path, stamp)| (path.as_path(), stamp)).collect();
-        let is_changed = |path: &&Path| {
-            let now = Stamp::of(&workspace.dir().join(path));
-            recorded.get(path).is_none_or(|stamp| now.is_err() || now.is_ok_and(|now| now != **stamp))
-        };
-        paths.iter().map(PathBuf::as_path).filter(is_changed).collect()
+        let changed = present.iter().filter(|(path, now)| recorded.get(path.as_path()) != Some(&now));
+        changed.map(|(path, _)| path.as_path()).collect()
     }
 
-    /// Looks at the workspace whose snapshot `tree`, begun at `begun`, recorded the files `present` beside
-    /// the submodules `submodules` and skipped nothing; `None` when a later change could pass unseen.
+    /// Looks at the workspace whose snapshot `tree`, begun at `begun`, then saw and recorded the files
+    /// `present` beside the submodules `submodules` and skipped nothing; `None` when a change since could
+    /// pass unseen.
     pub(crate) fn take(
         workspace: &Workspace,
         tree: &TreeId,
-        present: &[PathBuf],
+        present: Vec<(PathBuf, Stamp)>,
         submodules: HashSet<PathBuf>,
         begun: Moment,
     ) -> Option<Self> {
-        let mut look = Look { workspace, known: HashSet::new(), entries: Vec::new() };
-        let parents = present.iter().flat_map(|path| path.ancestors().skip(1));
-        look.known.extend(parents.map(Path::to_owned));
-        look.known.insert(PathBuf::new());
-        for path in present {
-            look.stamp(path)?;
+        let (files, mut known, mut last) = (present.len(), HashSet::new(), None);
+        for (path, _) in &present {
+            // Most files stand beside the one before.
+            if path.parent() != last {
+                known.extend(path.ancestors().skip(1).map(Path::to_owned));
+                last = path.parent();
+            }
         }
+        let mut look = Look { workspace, known, entries: present };
+        look.known.insert(PathBuf::new());
         let mut strays = Vec::new();
         for dir in look.known.clone() {
             look.directory(&dir, &mut strays)?;
@@ -119,7 +120,7 @@ impl Seen {
         let is_older = entries.iter().all(|(_, stamp)| stamp.changed < begun);
         // A file system that counts whole seconds says nothing about what happened within one.
         let is_fine = entries.iter().any(|(_, stamp)| stamp.changed.1 != 0);
-        let (tree, files) = (tree.clone(), present.len());
+        let tree = tree.clone();
         (is_older && is_fine).then_some(Self { tree, index, entries, files, submodules })
     }
 }

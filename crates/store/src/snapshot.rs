@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::{self, join_nul, split_nul, to_path};
 use crate::id::{TreeId, Treeish as _};
-use crate::seen::Seen;
+use crate::seen::{Seen, Stamp};
 use crate::workspace::{Workspace, remove_if_there};
 
 /// The files of a workspace at one moment.
@@ -48,10 +48,9 @@ pub enum Why {
     Unreadable,
 }
 
-/// What stands at a path, links not followed.
+/// Why a path has no content that could be recorded; links are not followed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Content,
+enum Absent {
     Special,
     Nothing,
     Unreadable,
@@ -110,7 +109,8 @@ impl Workspace {
             None => self.git("write-tree").object().doing("write a snapshot")?,
         };
         if let Some(begun) = begun.filter(|_| scan.skipped.is_empty()) {
-            self.remember(Seen::take(self, &tree, &scan.present, submodules, begun));
+            let present = std::mem::take(&mut scan.present);
+            self.remember(Seen::take(self, &tree, present, submodules, begun));
         }
         Ok(Snapshot { tree, skipped: scan.skipped.into_iter().collect() })
     }
@@ -227,10 +227,10 @@ impl Workspace {
 
     /// Records the files that are not as the last snapshot saw them; says whether there were any.
     fn index_add(&self, scan: &mut Scan, last: Option<&Seen>) -> Result<bool, Error> {
-        let add = |present: &[PathBuf]| {
+        let add = |present: &[(PathBuf, Stamp)]| {
             let input = match last {
-                Some(seen) => join_nul(seen.changed(self, present)),
-                None => join_nul(present.iter().map(PathBuf::as_path)),
+                Some(seen) => join_nul(seen.changed(present)),
+                None => join_nul(present.iter().map(|(path, _)| path.as_path())),
             };
             if input.is_empty() {
                 return Ok(false);
@@ -288,8 +288,9 @@ impl Workspace {
 struct Scan<'a> {
     dir: &'a Path,
     /// For each directory seen: whether it is a real one.
-    parents: HashMap<PathBuf, Found>,
-    present: Vec<PathBuf>,
+    parents: HashMap<PathBuf, Result<(), Absent>>,
+    /// What can be recorded, as it was when it was looked at.
+    present: Vec<(PathBuf, Stamp)>,
     gone: Vec<PathBuf>,
     skipped: BTreeSet<Skipped>,
 }
@@ -304,7 +305,7 @@ impl<'a> Scan<'a> {
     }
 
     fn submodule(&mut self, path: &Path) {
-        if self.parent(path) == Found::Content
+        if self.parent(path).is_ok()
             && fs::read_dir(self.dir.join(path)).is_ok_and(|mut dir| dir.next().is_some())
         {
             self.skip(path.to_owned(), Why::Submodule);
@@ -313,10 +314,10 @@ impl<'a> Scan<'a> {
 
     fn tracked(&mut self, path: PathBuf) {
         match self.find(&path) {
-            Found::Content => self.present.push(path),
-            Found::Nothing => self.gone.push(path),
-            Found::Unreadable => self.skip(path, Why::Unreadable),
-            Found::Special => {
+            Ok(stamp) => self.present.push((path, stamp)),
+            Err(Absent::Nothing) => self.gone.push(path),
+            Err(Absent::Unreadable) => self.skip(path, Why::Unreadable),
+            Err(Absent::Special) => {
                 self.gone.push(path.clone());
                 self.skip(path, Why::Special);
             }
@@ -328,49 +329,43 @@ impl<'a> Scan<'a> {
             return self.skip(path, Why::GitDir);
         }
         match self.find(&path) {
-            Found::Content => self.present.push(path),
-            Found::Nothing => {}
-            Found::Unreadable => self.skip(path, Why::Unreadable),
-            Found::Special => self.skip(path, Why::Special),
+            Ok(stamp) => self.present.push((path, stamp)),
+            Err(Absent::Nothing) => {}
+            Err(Absent::Unreadable) => self.skip(path, Why::Unreadable),
+            Err(Absent::Special) => self.skip(path, Why::Special),
         }
     }
 
-    fn find(&mut self, path: &Path) -> Found {
-        match self.parent(path) {
-            Found::Content => {}
-            other => return other,
-        }
+    fn find(&mut self, path: &Path) -> Result<Stamp, Absent> {
+        self.parent(path)?;
         match self.dir.join(path).symlink_metadata() {
-            Ok(meta) if meta.is_file() || meta.is_symlink() => Found::Content,
-            Ok(meta) if meta.is_dir() => Found::Nothing,
-            Ok(_) => Found::Special,
-            Err(error) => absent_or_unreadable(&error),
+            Ok(meta) if meta.is_file() || meta.is_symlink() => Ok(Stamp::from(&meta)),
+            Ok(meta) if meta.is_dir() => Err(Absent::Nothing),
+            Ok(_) => Err(Absent::Special),
+            Err(error) => Err(absent_or_unreadable(&error)),
         }
     }
 
     /// Whether all directories above `path` are real ones; each is looked at once.
-    fn parent(&mut self, path: &Path) -> Found {
+    fn parent(&mut self, path: &Path) -> Result<(), Absent> {
         let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
-            return Found::Content;
+            return Ok(());
         };
         if let Some(found) = self.parents.get(parent) {
             return *found;
         }
-        let found = match self.parent(parent) {
-            Found::Content => match self.dir.join(parent).symlink_metadata() {
-                Ok(meta) if meta.is_dir() => Found::Content,
-                Ok(_) => Found::Nothing,
-                Err(error) => absent_or_unreadable(&error),
-            },
-            other => other,
-        };
+        let found = self.parent(parent).and_then(|()| match self.dir.join(parent).symlink_metadata() {
+            Ok(meta) if meta.is_dir() => Ok(()),
+            Ok(_) => Err(Absent::Nothing),
+            Err(error) => Err(absent_or_unreadable(&error)),
+        });
         self.parents.insert(parent.to_owned(), found);
         found
     }
 
     /// Looks for what git does not list, in the directories that hold recorded files.
     fn look_around(&mut self) {
-        let real = self.parents.iter().filter(|(_, found)| **found == Found::Content);
+        let real = self.parents.iter().filter(|(_, found)| found.is_ok());
         let mut dirs: Vec<PathBuf> = real.map(|(dir, _)| dir.clone()).collect();
         dirs.push(PathBuf::new());
         for dir in dirs {
@@ -393,23 +388,23 @@ impl<'a> Scan<'a> {
     /// Takes out the files that cannot be opened; says whether there were any.
     fn drop_unreadable(&mut self) -> bool {
         let before = self.present.len();
-        for path in std::mem::take(&mut self.present) {
+        for (path, stamp) in std::mem::take(&mut self.present) {
             let at = self.dir.join(&path);
             let plain = at.symlink_metadata().is_ok_and(|meta| meta.is_file());
             if plain && File::open(&at).is_err() {
                 self.skip(path, Why::Unreadable);
             } else {
-                self.present.push(path);
+                self.present.push((path, stamp));
             }
         }
         self.present.len() < before
     }
 }
 
-fn absent_or_unreadable(error: &io::Error) -> Found {
+fn absent_or_unreadable(error: &io::Error) -> Absent {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => Found::Unreadable,
-        _ => Found::Nothing,
+        io::ErrorKind::PermissionDenied => Absent::Unreadable,
+        _ => Absent::Nothing,
     }
 }
 
