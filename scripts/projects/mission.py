@@ -157,7 +157,8 @@ class Mission:
         port_file = os.path.join(self.root, "port")
         self.ledger = os.path.join(self.root, "ledger.jsonl")
         self.model = subprocess.Popen([self.binary, "model-script", self.project.scenario, "--port-file", port_file,
-                                       "--ledger", self.ledger], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                                       "--ledger", self.ledger], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                      stderr=open(os.path.join(self.root, "model.log"), "wb"))
         while not (os.path.exists(port_file) and os.path.getsize(port_file)):
             must(self.model.poll() is None, f"{self.project.scenario} is refused")
             time.sleep(0.02)

@@ -138,7 +138,8 @@ pub struct CapsWanted {
     pub millis: Option<u64>,
 }
 
-/// A vendor's key and address, as the client's environment names them.
+/// The vendors' keys and addresses, as the client's environment names them. The run's model says which of
+/// them is used; the others are dropped.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vendor {
     /// `ANTHROPIC_API_KEY`.
@@ -147,6 +148,60 @@ pub struct Vendor {
     pub auth_token: Option<String>,
     /// `ANTHROPIC_BASE_URL`.
     pub base_url: Option<String>,
+    /// `OPENAI_API_KEY`.
+    #[serde(default)]
+    pub openai_api_key: Option<String>,
+    /// `OPENAI_BASE_URL`.
+    #[serde(default)]
+    pub openai_base_url: Option<String>,
+    /// `REGIE_LOCAL_API_KEY`; most servers of one's own need none.
+    #[serde(default)]
+    pub local_api_key: Option<String>,
+    /// `REGIE_LOCAL_BASE_URL`.
+    #[serde(default)]
+    pub local_base_url: Option<String>,
+}
+
+impl Vendor {
+    /// The variables that are handed over.
+    pub const VARIABLES: [&str; 7] = [
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "REGIE_LOCAL_API_KEY",
+        "REGIE_LOCAL_BASE_URL",
+    ];
+
+    /// Reads them through a lookup; what is blank counts as unset.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let set = |name| lookup(name).filter(|value| !value.trim().is_empty());
+        Self {
+            api_key: set("ANTHROPIC_API_KEY"),
+            auth_token: set("ANTHROPIC_AUTH_TOKEN"),
+            base_url: set("ANTHROPIC_BASE_URL"),
+            openai_api_key: set("OPENAI_API_KEY"),
+            openai_base_url: set("OPENAI_BASE_URL"),
+            local_api_key: set("REGIE_LOCAL_API_KEY"),
+            local_base_url: set("REGIE_LOCAL_BASE_URL"),
+        }
+    }
+
+    /// The value of one of [`Vendor::VARIABLES`].
+    pub fn get(&self, name: &str) -> Option<String> {
+        let value = match name {
+            "ANTHROPIC_API_KEY" => &self.api_key,
+            "ANTHROPIC_AUTH_TOKEN" => &self.auth_token,
+            "ANTHROPIC_BASE_URL" => &self.base_url,
+            "OPENAI_API_KEY" => &self.openai_api_key,
+            "OPENAI_BASE_URL" => &self.openai_base_url,
+            "REGIE_LOCAL_API_KEY" => &self.local_api_key,
+            "REGIE_LOCAL_BASE_URL" => &self.local_base_url,
+            _ => &None,
+        };
+        value.clone()
+    }
 }
 
 impl std::fmt::Debug for Vendor {
@@ -156,6 +211,10 @@ impl std::fmt::Debug for Vendor {
             .field("api_key", &shown(&self.api_key))
             .field("auth_token", &shown(&self.auth_token))
             .field("base_url", &self.base_url)
+            .field("openai_api_key", &shown(&self.openai_api_key))
+            .field("openai_base_url", &self.openai_base_url)
+            .field("local_api_key", &shown(&self.local_api_key))
+            .field("local_base_url", &self.local_base_url)
             .finish()
     }
 }

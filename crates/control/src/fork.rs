@@ -53,7 +53,7 @@ impl Control {
         let words = request.words.trim().to_owned();
         say::fits(&words)?;
         let parent = self.parent(name).await?;
-        let provider = self.vendors.connect(&request.vendor)?;
+        let provider = self.vendors.connect(&parent.charter.mission.model, &request.vendor)?;
         let allow_unjailed = request.allow_unjailed || parent.charter.mission.allow_unjailed;
         let warnings = self.jail_warning(allow_unjailed)?;
         let point = parent.point(request.at)?;
@@ -91,7 +91,7 @@ impl Control {
             return Err(Error::new(Kind::Invalid, "follow.other_project", detail)
                 .hint("leave --project out: the mission that follows is on the same repository"));
         }
-        let provider = self.vendors.connect(&request.vendor)?;
+        let provider = self.vendors.connect(&of_parent.model, &request.vendor)?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         if request.model.as_ref().is_some_and(|model| *model != of_parent.model) {
             warnings.push(format!("the model is `{}`, as in the run that it follows", of_parent.model));

@@ -85,8 +85,8 @@ impl Control {
         services(&request.services)?;
         let caps = caps(&request.caps, Caps::default())?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
-        let provider = self.vendors.connect(&request.vendor)?;
         let model = request.model.clone().unwrap_or_else(|| catalogue::DEFAULT_MODEL.into());
+        let provider = self.vendors.connect(&model, &request.vendor)?;
         if catalogue::price(&model).is_none() {
             warnings.push(format!(
                 "the price of `{model}` is unknown: the cap in dollars cannot hold, the one in tokens does"

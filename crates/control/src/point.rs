@@ -82,7 +82,7 @@ impl Parent {
         if is_of_the_end(planned) {
             let detail = format!("step {number} of run {} is its {}, not its work", self.run, planned.tool);
             return Err(refused(Kind::Conflict, "fork.after_merge", detail).hint(format!(
-                "fork at an earlier step, or go on with `regie run --follow {} \"…\"`",
+                "fork at a step of its work, as `regie show` numbers them, or go on with `regie run --follow {} \"…\"`",
                 self.run
             )));
         }

@@ -191,9 +191,19 @@ impl Control {
     /// Takes a vendor's key for a run, and gives the run's state. For a run that is over none is kept.
     pub(crate) async fn renew_key(&self, run: RunId, vendor: &api::Vendor) -> Result<RunState, Error> {
         let journal = self.journal();
-        let state = self.blocking(move || Ok(state(&*journal, run)?)).await?;
-        if !state.has_ended() {
-            self.vendors.renew(run, vendor)?;
+        let (state, model) = self
+            .blocking(move || {
+                let state = state(&*journal, run)?;
+                // Of a run that is over the mission may be forgotten.
+                let model = match state.has_ended() {
+                    true => None,
+                    false => Some(Charter::read(&*journal, run)?.mission.model),
+                };
+                Ok((state, model))
+            })
+            .await?;
+        if let Some(model) = model {
+            self.vendors.renew(run, &model, vendor)?;
         }
         Ok(state)
     }

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::RunId;
-use models::Provider;
+use models::{Provider, Wire};
 
 use crate::Error;
 use crate::api::Vendor;
 
-/// Makes a provider from what a client handed over. Fails with code `model.key_missing` when there is
+/// Makes the provider of a model from what a client handed over. Fails with code `model.key_missing` when there is
 /// no key.
-pub type Connect = Arc<dyn Fn(&Vendor) -> Result<Arc<dyn Provider>, Error> + Send + Sync>;
+pub type Connect = Arc<dyn Fn(&str, &Vendor) -> Result<Arc<dyn Provider>, Error> + Send + Sync>;
 
 /// The providers of the runs of one daemon.
 pub struct Vendors {
@@ -26,12 +26,12 @@ impl Vendors {
         Self { connect, of: Mutex::default() }
     }
 
-    /// Connects; nothing is kept.
+    /// Connects to the vendor of a model; nothing is kept.
     ///
     /// # Errors
     /// When there is no key or the address makes no sense.
-    pub fn connect(&self, vendor: &Vendor) -> Result<Arc<dyn Provider>, Error> {
-        (self.connect)(vendor).map_err(Error::mend_apart)
+    pub fn connect(&self, model: &str, vendor: &Vendor) -> Result<Arc<dyn Provider>, Error> {
+        (self.connect)(model, vendor).map_err(Error::mend_apart)
     }
 
     /// Keeps a provider for a run.
@@ -39,15 +39,21 @@ impl Vendors {
         self.lock().insert(run, provider);
     }
 
-    /// Connects and keeps when a client handed a key over; otherwise what is kept stays.
+    /// Connects and keeps when a client handed the model's key over, or the model needs none; otherwise
+    /// what is kept stays.
     ///
     /// # Errors
     /// When the address or the key makes no sense.
-    pub fn renew(&self, run: RunId, vendor: &Vendor) -> Result<(), Error> {
-        if vendor.api_key.is_none() && vendor.auth_token.is_none() {
+    pub fn renew(&self, run: RunId, model: &str, vendor: &Vendor) -> Result<(), Error> {
+        let has_key = match Wire::of(model) {
+            Wire::Messages => vendor.api_key.is_some() || vendor.auth_token.is_some(),
+            Wire::Responses => vendor.openai_api_key.is_some(),
+            Wire::Chat => true,
+        };
+        if !has_key {
             return Ok(());
         }
-        let provider = self.connect(vendor)?;
+        let provider = self.connect(model, vendor)?;
         self.keep(run, provider);
         Ok(())
     }

@@ -4,9 +4,12 @@
 //! input cannot be trusted keeps its block and carries an [`InputError`]: it is never executed
 //! and is answered with an error result.
 
+mod view;
+
 use serde::{Deserialize, Serialize};
 
 use crate::RawJson;
+pub(crate) use view::{arguments, wrapped};
 
 /// A content block. Serializes as `{"raw": …, "input_error": …}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +18,15 @@ pub struct Block {
     raw: RawJson,
     view: View,
     input_error: Option<InputError>,
+    origin: Option<Origin>,
+}
+
+/// The wire that a block is of. What a driver composes is of none, and rendered by each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Messages,
+    Responses,
+    Chat,
 }
 
 /// What Regie reads of a block.
@@ -85,8 +97,8 @@ impl Block {
     /// # Errors
     /// When it is no object, has no `type`, or lacks a field of a type that Regie reads.
     pub fn from_raw(raw: RawJson) -> Result<Self, Error> {
-        let view = view(&raw)?;
-        Ok(Self { raw, view, input_error: None })
+        let view::Read { view, origin, input_error } = view::read(&raw)?;
+        Ok(Self { raw, view, input_error, origin })
     }
 
     /// A text block.
@@ -94,7 +106,7 @@ impl Block {
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         let raw = format!(r#"{{"type":"text","text":{}}}"#, RawJson::string(&text).as_str());
-        Self { raw: RawJson::known(raw), view: View::Text { text }, input_error: None }
+        Self { raw: RawJson::known(raw), view: View::Text { text }, input_error: None, origin: None }
     }
 
     /// The answer to a tool call. `Err` holds the text of a failure.
@@ -113,7 +125,7 @@ impl Block {
             if is_error { r#","is_error":true"# } else { "" },
         );
         let view = View::ToolResult { tool_use_id, content: Some(content), is_error };
-        Self { raw: RawJson::known(raw), view, input_error: None }
+        Self { raw: RawJson::known(raw), view, input_error: None, origin: None }
     }
 
     /// The vendor's JSON.
@@ -140,55 +152,25 @@ impl Block {
         matches!(self.view, View::Thinking { .. })
     }
 
+    /// Whether it is text that says nothing.
+    pub(crate) fn is_blank(&self) -> bool {
+        matches!(&self.view, View::Text { text } if text.trim().is_empty())
+    }
+
+    /// The wire that it is of, where its kind says so.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        self.origin
+    }
+
+    /// Its `type`.
+    pub(crate) fn kind(&self) -> String {
+        view::kind(&self.raw)
+    }
+
     pub(crate) fn with_input_error(mut self, error: InputError) -> Self {
         self.input_error = Some(error);
         self
     }
-}
-
-fn view(raw: &RawJson) -> Result<View, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Kind {
-        r#type: String,
-    }
-    #[derive(Deserialize)]
-    struct Text {
-        text: String,
-    }
-    #[derive(Deserialize)]
-    struct Thinking {
-        #[serde(default)]
-        thinking: String,
-    }
-    #[derive(Deserialize)]
-    struct ToolUse {
-        id: String,
-        name: String,
-        input: RawJson,
-    }
-    #[derive(Deserialize)]
-    struct ToolResult {
-        tool_use_id: String,
-        #[serde(default)]
-        content: Option<RawJson>,
-        #[serde(default)]
-        is_error: Option<bool>,
-    }
-    let Kind { r#type: kind } = raw.decode()?;
-    Ok(match kind.as_str() {
-        "text" => View::Text { text: raw.decode::<Text>()?.text },
-        "thinking" => View::Thinking { text: raw.decode::<Thinking>()?.thinking },
-        "redacted_thinking" => View::Thinking { text: String::new() },
-        "tool_use" => {
-            let ToolUse { id, name, input } = raw.decode()?;
-            View::ToolUse { id, name, input }
-        }
-        "tool_result" => {
-            let ToolResult { tool_use_id, content, is_error } = raw.decode()?;
-            View::ToolResult { tool_use_id, content, is_error: is_error.unwrap_or(false) }
-        }
-        _ => View::Other { kind },
-    })
 }
 
 /// The journaled form.
@@ -210,6 +192,6 @@ impl TryFrom<Stored> for Block {
 
     fn try_from(stored: Stored) -> Result<Self, Error> {
         let block = Self::from_raw(stored.raw)?;
-        Ok(Self { input_error: stored.input_error, ..block })
+        Ok(Self { input_error: stored.input_error.or(block.input_error), ..block })
     }
 }

@@ -3,13 +3,30 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::Wire;
+
 type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where a call went. Shows as its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The protocol, which says whose variables mend what is wrong.
+    pub wire: Wire,
+    /// Scheme, host and path that was called; no key, no query.
+    pub url: String,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
 
 /// What a vendor answered instead of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Scheme, host and path that was called; no key, no query.
-    pub at: String,
+    /// Who answered.
+    pub at: Endpoint,
     /// The HTTP status; of an error inside a stream, the one its type stands for.
     pub status: u16,
     /// The vendor's words, at most 300 characters.
@@ -36,7 +53,7 @@ impl fmt::Display for Answer {
 #[non_exhaustive]
 pub enum Error {
     /// 401 or 403.
-    #[error("{0}; check ANTHROPIC_API_KEY and what the key may use")]
+    #[error("{0}; check {key} and what the key may use", key = .0.at.wire.key_env())]
     Unauthorized(Answer),
     /// 429.
     #[error("{answer}; wait{} and resume, or lower the load on this key", wait(.retry_after))]
@@ -56,7 +73,7 @@ pub enum Error {
     #[error("{0}; shorten or compact the conversation")]
     ContextTooLong(Answer),
     /// 404: no such model or endpoint.
-    #[error("{answer}; check the model name `{model}` and ANTHROPIC_BASE_URL")]
+    #[error("{answer}; check the model name `{model}` and {}", .answer.at.wire.url_env())]
     NotFound {
         /// What the vendor said.
         answer: Answer,
@@ -67,10 +84,10 @@ pub enum Error {
     #[error("{0}; {mend}", mend = mend(.0))]
     Status(Answer),
     /// No connection came about.
-    #[error("{at} could not be reached; check the network, ANTHROPIC_BASE_URL and the proxy settings")]
+    #[error("{at} could not be reached; check the network, {} and the proxy settings", .at.wire.url_env())]
     Connect {
         /// The endpoint.
-        at: String,
+        at: Endpoint,
         /// What the network said.
         #[source]
         source: Source,
@@ -79,7 +96,7 @@ pub enum Error {
     #[error("{at} cut the answer before its end; resume to ask again")]
     Cut {
         /// The endpoint.
-        at: String,
+        at: Endpoint,
         /// What the network said; nothing when the stream just ended.
         #[source]
         source: Option<Source>,
@@ -88,25 +105,26 @@ pub enum Error {
     #[error("{at} sent nothing for {} s; resume to ask again", .after.as_secs_f32())]
     Idle {
         /// The endpoint.
-        at: String,
+        at: Endpoint,
         /// The idle timeout.
         after: Duration,
     },
     /// The stream is not what the wire allows.
     #[error(
-        "{at} sent a stream that cannot be read: {what}; resume to ask again, or check ANTHROPIC_BASE_URL"
+        "{at} sent a stream that cannot be read: {what}; resume to ask again, or check {}",
+        .at.wire.url_env()
     )]
     Malformed {
         /// The endpoint.
-        at: String,
+        at: Endpoint,
         /// What is wrong, without the content.
         what: String,
     },
     /// A success that is no event stream: most likely not the vendor's API.
-    #[error("{at} answered with `{content_type}` instead of an event stream; check ANTHROPIC_BASE_URL")]
+    #[error("{at} answered with `{content_type}` instead of an event stream; check {}", .at.wire.url_env())]
     NotAStream {
         /// The endpoint.
-        at: String,
+        at: Endpoint,
         /// What it said it sends.
         content_type: String,
     },
@@ -114,7 +132,7 @@ pub enum Error {
     #[error("the request for {at} names no model, so nothing was sent; compose it with the same provider")]
     NotARequest {
         /// The endpoint.
-        at: String,
+        at: Endpoint,
         /// What is wrong with the bytes.
         #[source]
         source: serde_json::Error,
@@ -143,10 +161,11 @@ impl Error {
     }
 }
 
-fn mend(answer: &Answer) -> &'static str {
+fn mend(answer: &Answer) -> String {
     match answer.status {
-        500.. => "the fault is the vendor's, resume later",
-        _ => "check ANTHROPIC_BASE_URL and the account",
+        500.. => "the fault is the vendor's, resume later".to_owned(),
+        429 => "the account has no credit left, add some and resume".to_owned(),
+        _ => format!("check {} and the account", answer.at.wire.url_env()),
     }
 }
 

@@ -3,7 +3,8 @@
 //! A versioned table; money is integer nanodollars (10⁻⁹ dollar). A model that is not in it has
 //! no known price, which is not a price of zero.
 
-use crate::Usage;
+use crate::wire::bare;
+use crate::{Usage, Wire};
 
 /// The version of the built-in table: the day its prices were read.
 pub const AS_OF: &str = "2026-11-10";
@@ -20,6 +21,9 @@ pub const SCRIPTED_SMALL: &str = "scripted-small";
 /// The window in tokens that a model is supposed to have unless more is known.
 pub const DEFAULT_WINDOW: u64 = 200_000;
 
+/// The window in tokens that a local model is supposed to have: many have no more.
+pub const LOCAL_WINDOW: u64 = 32_768;
+
 /// What one token costs, in nanodollars, and where that is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
@@ -29,7 +33,8 @@ pub struct Price {
     pub output: u64,
     /// One input token read from the cache: a tenth of `input`.
     pub cache_read: u64,
-    /// One input token written to the cache: five quarters of `input`.
+    /// One input token written to the cache: five quarters of `input` at Anthropic; at OpenAI no more than
+    /// `input`.
     pub cache_write: u64,
     /// The record that the price is from, for people.
     pub record: &'static str,
@@ -49,11 +54,15 @@ pub struct Estimate {
 
 /// Name, and nanodollars per input and output token. A million tokens at 1 dollar is 1,000
 /// nanodollars each.
-const TABLE: [(&str, u64, u64); 4] = [
+const TABLE: [(&str, u64, u64); 8] = [
+    ("gpt-6-astra", 10_000, 50_000),
     ("claude-fable-5-2", 8_000, 40_000),
     (DEFAULT_MODEL, 4_000, 20_000),
     ("claude-sonnet-5-5", 2_000, 10_000),
+    ("gpt-6.1-sol", 2_000, 10_000),
+    ("gpt-6.1-terra", 1_000, 5_000),
     ("claude-haiku-5-5", 100, 500),
+    ("gpt-6-luna", 100, 500),
 ];
 
 /// The names of the models with a known price, dearest first.
@@ -61,10 +70,11 @@ pub fn models() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, ..)| *name)
 }
 
-/// The price of a model, by its name or its name with a date; `None` when unknown.
+/// The price of a model, by its name or its name with a date; `None` when unknown, as that of every local
+/// model.
 #[must_use]
 pub fn price(model: &str) -> Option<Price> {
-    if model == SCRIPTED || model == SCRIPTED_SMALL {
+    if matches!(bare(model), SCRIPTED | SCRIPTED_SMALL) {
         return Some(Price {
             input: 0,
             output: 0,
@@ -73,12 +83,20 @@ pub fn price(model: &str) -> Option<Price> {
             record: "scripted model: no vendor is called and nothing is spent",
         });
     }
-    let name = undated(model);
+    // A local server may call its model whatever it likes.
+    if Wire::of(model) == Wire::Chat {
+        return None;
+    }
+    let name = undated(bare(model));
+    let write = |input: u64| match Wire::of(name) {
+        Wire::Messages => input * 5 / 4,
+        Wire::Responses | Wire::Chat => input,
+    };
     TABLE.iter().find(|(known, ..)| *known == name).map(|&(_, input, output)| Price {
         input,
         output,
         cache_read: input / 10,
-        cache_write: input * 5 / 4,
+        cache_write: write(input),
         record: "built-in table of 2026-11-10",
     })
 }
@@ -87,8 +105,10 @@ pub fn price(model: &str) -> Option<Price> {
 /// the least that the known vendors offer.
 #[must_use]
 pub fn window(model: &str) -> u64 {
-    match model {
-        SCRIPTED_SMALL => 16_000,
+    match (Wire::of(model), bare(model)) {
+        (_, SCRIPTED_SMALL) => 16_000,
+        (_, SCRIPTED) => DEFAULT_WINDOW,
+        (Wire::Chat, _) => LOCAL_WINDOW,
         _ => DEFAULT_WINDOW,
     }
 }

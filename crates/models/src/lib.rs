@@ -1,5 +1,9 @@
 //! The provider port and its adapters; catalogue and prices.
 //!
+//! Three wires: Anthropic Messages, OpenAI Responses, and chat completions as local servers speak
+//! them. The model's name says which ([`Wire::of`]). What a driver composes is
+//! rendered by each; what a model said goes back to the wire it came from, and to no other.
+//!
 //! A conversation is kept as the vendor wrote it: every [`Block`] holds its raw JSON beside a
 //! thin typed [`block::View`], so that signed reasoning goes back byte for byte. [`Provider`]
 //! composes a request as pure bytes, which the caller may hash and record before any of them
@@ -10,20 +14,29 @@
 //! these types below `#[serde(flatten)]`, untagged or internally tagged enums.
 #![forbid(unsafe_code)]
 
-pub mod anthropic;
+mod adapter;
+mod anthropic;
 pub mod block;
 pub mod call;
 pub mod catalogue;
+mod compatible;
 pub mod compose;
+pub mod config;
+mod http;
 mod json;
 mod message;
+mod openai;
 mod provider;
 mod response;
 mod secret;
+pub mod wire;
 
+pub use adapter::Adapter;
 pub use block::Block;
+pub use config::{Config, Credential};
 pub use json::RawJson;
 pub use message::{Effort, Message, Request, Role, ToolSpec};
 pub use provider::{Delta, Provider};
 pub use response::{Call, Response, Stop, Usage};
 pub use secret::Secret;
+pub use wire::Wire;

@@ -109,19 +109,10 @@ pub(crate) struct Say {
     pub(crate) now: bool,
 }
 
+/// What bounds a run.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Fork {
-    /// A full id, the end of one, or `last`
-    pub(crate) run: String,
-    /// What the agent reads first, instead of the calls that come next there; `-` reads it from stdin
-    pub(crate) words: Option<String>,
-    /// The step whose result is the last that counts [default: the last one with a result]
-    #[arg(long, value_name = "STEP")]
-    pub(crate) at: Option<u64>,
-    /// Approve in advance the merge of a proposal whose criteria pass
-    #[arg(long)]
-    pub(crate) yes: bool,
-    /// End when this much money is spent, as 1.50 [default: what the other run was given]
+pub(crate) struct Bounds {
+    /// End when this much money is spent, as 1.50
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     pub(crate) max_dollars: Option<u64>,
     /// End after this many model turns
@@ -133,12 +124,36 @@ pub(crate) struct Fork {
     /// End after this much active time, as 90s, 30m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) max_time: Option<u64>,
+}
+
+/// How a run begins.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Beginning {
+    /// Approve in advance the merge of a proposal whose criteria pass
+    #[arg(long)]
+    pub(crate) yes: bool,
     /// Start it, print its id, and leave it to the daemon
     #[arg(long)]
     pub(crate) detach: bool,
     /// Start even where this machine cannot jail what the agent runs
     #[arg(long)]
     pub(crate) allow_unjailed: bool,
+}
+
+/// Start a run that goes on from another one; bounds that are not given are those of the other run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Fork {
+    /// A full id, the end of one, or `last`
+    pub(crate) run: String,
+    /// What the agent reads first, instead of the calls that come next there; `-` reads it from stdin
+    pub(crate) words: Option<String>,
+    /// The step whose result is the last that counts [default: the last one with a result]
+    #[arg(long, value_name = "STEP")]
+    pub(crate) at: Option<u64>,
+    #[command(flatten)]
+    pub(crate) bounds: Bounds,
+    #[command(flatten)]
+    pub(crate) beginning: Beginning,
 }
 
 #[derive(Debug, clap::Args)]
@@ -216,30 +231,13 @@ pub(crate) struct Run {
     /// The model of the main loop
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// Approve in advance the merge of a proposal whose criteria pass
-    #[arg(long)]
-    pub(crate) yes: bool,
-    /// End when this much money is spent, as 1.50
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
-    pub(crate) max_dollars: Option<u64>,
-    /// End after this many model turns
-    #[arg(long, value_name = "N")]
-    pub(crate) max_turns: Option<u64>,
-    /// End after this many model tokens
-    #[arg(long, value_name = "N")]
-    pub(crate) max_tokens: Option<u64>,
-    /// End after this much active time, as 90s, 30m or 1h30m
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) max_time: Option<u64>,
+    #[command(flatten)]
+    pub(crate) bounds: Bounds,
     /// Take your uncommitted changes along; otherwise the run starts from HEAD
     #[arg(long)]
     pub(crate) dirty: bool,
-    /// Start it, print its id, and leave it to the daemon
-    #[arg(long)]
-    pub(crate) detach: bool,
-    /// Start even where this machine cannot jail what the agent runs
-    #[arg(long)]
-    pub(crate) allow_unjailed: bool,
+    #[command(flatten)]
+    pub(crate) beginning: Beginning,
 }
 
 #[derive(Debug, clap::Args)]

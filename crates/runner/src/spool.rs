@@ -276,6 +276,10 @@ pub fn inherit(dir: &Path, inherited: &Inherited) -> Result<(), Error> {
     for entry in fs::read_dir(outputs_dir(from)).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(text) = name.to_str() else { continue };
+        // Services say what they say in a directory of their own, and the fork has services of its own.
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
         // What that run inherited itself comes along whole.
         let is_its_own = if before == 0 { !text.starts_with('f') } else { text.starts_with(&theirs) };
         if is_its_own && !ours.contains(text) {

@@ -8,7 +8,7 @@ use engine::ModelFailure;
 use kernel::fault::{Point, point};
 use kernel::machine::Input;
 use kernel::port::{Clock, Executor, Finished, Inbox, Probe, Refused, Work};
-use models::{Delta, Provider, Response, catalogue};
+use models::{Delta, Provider, Response, Wire, catalogue};
 use tokio::sync::broadcast;
 
 use super::inflight::Inflight;
@@ -33,10 +33,18 @@ impl ModelExecutor {
 impl Executor for ModelExecutor {
     fn start(&self, work: Work, inbox: Arc<dyn Inbox>) {
         let Some(provider) = self.vendors.provider(work.run) else {
-            let hint = format!(
-                "the daemon holds no vendor key for run {}; set ANTHROPIC_API_KEY and `regie resume {}`",
-                work.run, work.run
-            );
+            let (run, wire) = (work.run, Wire::of(&work.tool));
+            let hint = match wire {
+                Wire::Chat => format!(
+                    "the daemon was not told where the model server of run {run} is; set {} where that is not \
+                     the usual place, and `regie resume {run}`",
+                    wire.url_env()
+                ),
+                Wire::Messages | Wire::Responses => format!(
+                    "the daemon holds no vendor key for run {run}; set {} and `regie resume {run}`",
+                    wire.key_env()
+                ),
+            };
             let refused = Refused { code: "model.key_missing".into(), hint };
             inbox.send(Input::Refused(work.step, work.attempt, refused));
             return;

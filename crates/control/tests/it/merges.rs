@@ -97,7 +97,7 @@ fn a_merge_approved_in_advance_asks_nobody() {
 fn a_line_that_another_mission_moved_is_asked_about_anew() {
     let world = World::new();
     let (mend, stale) = world.asked(world.mission());
-    let (note, other) = world.asked(world.note());
+    let (note, other) = world.asked(note(&world));
     world.answer(&other, "approve").unwrap();
     assert_eq!(world.ended(&note).0, "done");
 
@@ -126,7 +126,7 @@ fn a_line_that_another_mission_moved_is_asked_about_anew() {
 fn missions_approved_in_advance_all_come_to_their_merges() {
     let world = World::new();
     let yes = |mission| StartMission { approve_merge: true, ..mission };
-    let runs = [world.start(yes(world.mission())).unwrap().run, world.start(yes(world.note())).unwrap().run];
+    let runs = [world.start(yes(world.mission())).unwrap().run, world.start(yes(note(&world))).unwrap().run];
     for run in &runs {
         let (end, reason) = world.ended(run);
         assert_eq!(end, "done", "{reason}");
@@ -135,6 +135,11 @@ fn missions_approved_in_advance_all_come_to_their_merges() {
     let names = git(world.tree().git_dir(), &["ls-tree", "--name-only", line.hex()]);
     assert!(names.contains("NOTE"), "{names}");
     assert_eq!(git(world.tree().git_dir(), &["show", &format!("{line}:sum.sh")]), "echo $(($1 + $2))");
+}
+
+/// A note, and what tells that it is there: the agent is not asked for a definition of done.
+fn note(world: &World) -> StartMission {
+    StartMission { done: vec!["test -e NOTE".into()], ..world.note() }
 }
 
 /// A model that mends the sum, is told of a conflict, and does `then` about it.
@@ -152,7 +157,7 @@ fn in_conflict(world: &World) -> String {
     let (run, gate) = world.asked(world.mission());
     world.write("sum.sh", "echo \"$(($1-$2))\"\n");
     world.commit("The owner quotes it");
-    let (other, second) = world.asked(world.note());
+    let (other, second) = world.asked(note(world));
     world.answer(&second, "approve").unwrap();
     world.ended(&other);
     world.answer(&gate, "approve").unwrap();

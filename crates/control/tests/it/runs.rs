@@ -232,7 +232,7 @@ fn a_run_of_another_driver_is_refused_and_both_are_named() {
     let world = World::new();
     world.asked(world.note());
     let mut first = world.daemon().journal.stream(0, 1).unwrap().remove(0);
-    let compose = std::sync::Arc::new(models::anthropic::compose);
+    let compose = std::sync::Arc::new(models::wire::compose);
     let drivers = control::drivers::NativeDrivers::new(world.daemon().artifacts.clone(), compose);
     assert!(drivers.driver(&first).is_ok());
     if let domain::Fact::RunStarted(started) = &mut first.header.fact {

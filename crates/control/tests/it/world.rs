@@ -202,6 +202,7 @@ impl World {
             api_key: Some("sk-scripted".into()),
             auth_token: None,
             base_url: Some(self.model.base_url().into()),
+            ..Vendor::default()
         }
     }
 
@@ -324,7 +325,7 @@ impl Daemon {
             setup: SetupExecutor::new(layout.clone(), Arc::clone(&journal), Arc::clone(&bare) as _),
             outside: Default::default(),
         };
-        let compose = Arc::new(models::anthropic::compose);
+        let compose = Arc::new(models::wire::compose);
         let ports = Ports {
             authority: Arc::new(trust::Door::new(Arc::clone(&sqlite) as _, Arc::clone(&journal), u64::MAX)),
             executor: Arc::new(dispatch),

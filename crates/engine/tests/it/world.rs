@@ -15,7 +15,8 @@ use domain::{
 };
 use engine::{Config, Native, Tool, Toolbox};
 use kernel::driver::{Driver, Next, Request};
-use models::anthropic::{Anthropic, Credential};
+use models::Adapter;
+use models::Credential;
 use models::{Block, RawJson, Response, Stop, ToolSpec, Usage};
 use serde::Serialize;
 use serde_json::json;
@@ -46,11 +47,11 @@ pub(crate) fn toolbox() -> Toolbox {
 }
 
 /// The adapter itself, made once: it reads the system's certificates.
-fn wire() -> &'static Anthropic {
-    static WIRE: OnceLock<Anthropic> = OnceLock::new();
+fn wire() -> &'static Adapter {
+    static WIRE: OnceLock<Adapter> = OnceLock::new();
     WIRE.get_or_init(|| {
         let key = Credential::Key(models::Secret::new("unused".to_owned()));
-        Anthropic::new(models::anthropic::Config::new(key, "http://127.0.0.1:1")).unwrap()
+        Adapter::new(models::Config::new(models::Wire::Messages, key, "http://127.0.0.1:1")).unwrap()
     })
 }
 

@@ -7,20 +7,17 @@
 //! twenty blocks still find its prefix in the cache.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::block::View;
-use crate::compose::Error;
+use crate::block::{Origin, View};
+use crate::compose::{Error, NO_CONTENT, NO_OUTPUT, Rules, check, groups};
 use crate::json::Fields;
+use crate::wire::bare;
 use crate::{Block, Effort, Message, RawJson, Request, Role, ToolSpec};
 
-/// Stands in where the vendor refuses an empty tool result.
-const NO_OUTPUT: &str = "(no output)";
-/// Stands in where the vendor refuses an empty message.
-const NO_CONTENT: &str = "(no content)";
+const RULES: Rules = Rules { tool_name: 128, origin: Origin::Messages };
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -70,16 +67,13 @@ struct Turn<'a> {
     content: Vec<Cow<'a, RawJson>>,
 }
 
-pub(super) fn body(request: &Request) -> Result<Bytes, Error> {
-    check_head(request)?;
-    check_tools(&request.tools)?;
-    check_answers(&request.messages)?;
-    check_reasoning(request)?;
+pub(crate) fn body(request: &Request) -> Result<Bytes, Error> {
+    check(request, &RULES)?;
     let mut messages = turns(&request.messages);
     mark_newest(&mut messages);
     let system = Some(request.system.as_str()).filter(|text| !text.trim().is_empty());
     let body = Body {
-        model: &request.model,
+        model: bare(&request.model),
         max_tokens: request.max_tokens,
         stream: true,
         output_config: request.effort.map(|effort| OutputConfig { effort }),
@@ -88,84 +82,6 @@ pub(super) fn body(request: &Request) -> Result<Bytes, Error> {
         messages,
     };
     serde_json::to_vec(&body).map(Bytes::from).map_err(Error::Encode)
-}
-
-fn check_head(request: &Request) -> Result<(), Error> {
-    if request.model.trim().is_empty() {
-        return Err(Error::NoModel);
-    }
-    if request.max_tokens == 0 {
-        return Err(Error::NoOutput);
-    }
-    match request.messages.first().map(|message| message.role) {
-        None => Err(Error::NoMessages),
-        Some(Role::Assistant) => Err(Error::FirstIsAssistant),
-        Some(Role::User) => Ok(()),
-    }
-}
-
-fn check_tools(tools: &[ToolSpec]) -> Result<(), Error> {
-    let mut seen = BTreeSet::new();
-    for tool in tools {
-        let name = tool.name.clone();
-        let fits = tool.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-        if !fits || !(1..=128).contains(&name.len()) {
-            return Err(Error::ToolName { name });
-        }
-        if !tool.input_schema.is_object() {
-            return Err(Error::ToolSchema { name });
-        }
-        if !seen.insert(tool.name.as_str()) {
-            return Err(Error::ToolTwice { name });
-        }
-    }
-    Ok(())
-}
-
-/// Every call is answered exactly once by the user messages that follow it directly.
-fn check_answers(messages: &[Message]) -> Result<(), Error> {
-    let mut open: Vec<(usize, &str)> = Vec::new();
-    let unanswered = |open: &[(usize, &str)]| match open.first() {
-        Some((at, id)) => Err(Error::Unanswered { at: *at, id: (*id).to_owned() }),
-        None => Ok(()),
-    };
-    let mut last = Role::User;
-    for (at, message) in messages.iter().enumerate() {
-        if message.role == Role::Assistant && last == Role::User {
-            unanswered(&open)?;
-        }
-        last = message.role;
-        for block in &message.blocks {
-            match (message.role, block.view()) {
-                (Role::Assistant, View::ToolUse { id, .. }) => open.push((at, id)),
-                (_, View::ToolResult { tool_use_id, .. }) => {
-                    match open.iter().position(|(_, id)| id == tool_use_id) {
-                        Some(place) => drop(open.remove(place)),
-                        None => {
-                            return Err(Error::AnswersNothing { at, id: tool_use_id.clone() });
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    unanswered(&open)
-}
-
-/// A signature holds only for the model that made it.
-fn check_reasoning(request: &Request) -> Result<(), Error> {
-    for (at, message) in request.messages.iter().enumerate() {
-        let Some(made_by) = &message.made_by else { continue };
-        if *made_by != request.model && message.blocks.iter().any(Block::is_reasoning) {
-            return Err(Error::ForeignReasoning {
-                at,
-                made_by: made_by.clone(),
-                model: request.model.clone(),
-            });
-        }
-    }
-    Ok(())
 }
 
 fn tools(specs: &[ToolSpec]) -> Vec<Tool<'_>> {
@@ -181,43 +97,32 @@ fn tools(specs: &[ToolSpec]) -> Vec<Tool<'_>> {
 
 /// Neighbouring user messages become one, tool results first; the model's stay as they are.
 fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
-    let mut turns = Vec::new();
-    let mut rest = messages;
-    while let Some(first) = rest.first() {
-        let run = match first.role {
-            Role::Assistant => 1,
-            Role::User => rest.iter().take_while(|message| message.role == Role::User).count(),
-        };
-        let (now, later) = rest.split_at(run);
-        let mut content = match first.role {
-            Role::Assistant => said(&first.blocks),
-            Role::User => asked(now),
+    let turns = groups(messages).map(|(role, group)| {
+        let mut content = match role {
+            Role::Assistant => said(group),
+            Role::User => asked(group),
         };
         if content.is_empty() {
             content.push(Cow::Owned(Block::text(NO_CONTENT).raw().clone()));
         }
-        turns.push(Turn { role: first.role, content });
-        rest = later;
-    }
-    turns
+        Turn { role, content }
+    });
+    turns.collect()
 }
 
 /// The model's blocks verbatim and in order, but for blank text, which the vendor sends and
 /// then refuses to take back.
-fn said(blocks: &[Block]) -> Vec<Cow<'_, RawJson>> {
-    blocks.iter().filter(|block| !is_blank(block)).map(|block| Cow::Borrowed(block.raw())).collect()
+fn said(messages: &[Message]) -> Vec<Cow<'_, RawJson>> {
+    let blocks = messages.iter().flat_map(|message| &message.blocks);
+    blocks.filter(|block| !block.is_blank()).map(|block| Cow::Borrowed(block.raw())).collect()
 }
 
 fn asked(messages: &[Message]) -> Vec<Cow<'_, RawJson>> {
     let blocks = || messages.iter().flat_map(|message| &message.blocks);
     let is_result = |block: &&Block| matches!(block.view(), View::ToolResult { .. });
     let results = blocks().filter(is_result).map(result);
-    let others = blocks().filter(|block| !is_result(block) && !is_blank(block)).map(unmarked);
+    let others = blocks().filter(|block| !is_result(block) && !block.is_blank()).map(unmarked);
     results.chain(others).collect()
-}
-
-fn is_blank(block: &Block) -> bool {
-    matches!(block.view(), View::Text { text } if text.trim().is_empty())
 }
 
 /// A tool result that the vendor takes: never empty, never with blank text inside.
@@ -250,7 +155,7 @@ fn filled(content: &RawJson) -> Filled {
         };
     };
     let all = inner.len();
-    let blank = |raw: &RawJson| Block::from_raw(raw.clone()).is_ok_and(|block| is_blank(&block));
+    let blank = |raw: &RawJson| Block::from_raw(raw.clone()).is_ok_and(|block| block.is_blank());
     let kept: Vec<RawJson> = inner.into_iter().filter(|raw| !blank(raw)).collect();
     if kept.is_empty() {
         return Filled::With(RawJson::string(NO_OUTPUT));

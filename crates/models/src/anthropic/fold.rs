@@ -6,26 +6,18 @@
 use serde::Deserialize;
 
 use crate::block::{InputError, View};
+use crate::http::{self, Fault};
 use crate::json::Fields;
 use crate::{Block, Delta, RawJson, Response, Stop, Usage};
 
 /// The answer so far.
 #[derive(Debug, Default)]
-pub(super) struct Fold {
+pub(crate) struct Fold {
     model: Option<String>,
     open: Vec<Open>,
     usage: Usage,
     stop: Option<Stop>,
     ended: bool,
-}
-
-/// Why a stream cannot go on.
-#[derive(Debug)]
-pub(super) enum Fault {
-    /// The vendor says so in an `error` event.
-    Vendor(String),
-    /// The stream breaks the wire's rules; says which, without content.
-    Malformed(String),
 }
 
 /// A block that is being written.
@@ -93,9 +85,8 @@ struct Tokens {
     cache_creation_input_tokens: Option<u64>,
 }
 
-impl Fold {
-    /// Takes one event: its name on the wire, if any, and its data.
-    pub(super) fn take(
+impl http::Fold for Fold {
+    fn take(
         &mut self,
         name: Option<&str>,
         data: &str,
@@ -128,23 +119,19 @@ impl Fold {
         Ok(())
     }
 
-    /// Whether the answer is complete, so that the stream need not be read on.
-    pub(super) fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether the answer may be taken although the stream ended without its last event.
-    pub(super) fn is_whole(&self) -> bool {
+    fn is_whole(&self) -> bool {
         self.ended || (self.stop.is_some() && self.open.iter().all(|block| block.closed))
     }
 
-    /// What the vendor said so far that it took.
-    pub(super) fn usage(&self) -> Usage {
+    fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// The answer.
-    pub(super) fn finish(mut self, asked: String) -> Result<Response, Fault> {
+    fn finish(mut self, asked: String) -> Result<Response, Fault> {
         let stop = self.stop.unwrap_or(Stop::Other(String::new()));
         // Vendors number blocks in order; what counts is where each one belongs.
         self.open.sort_by_key(|block| block.index);
@@ -167,7 +154,9 @@ impl Fold {
             attempts: 1,
         })
     }
+}
 
+impl Fold {
     fn start(&mut self, event: BlockStart, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<(), Fault> {
         let BlockStart { index, content_block: fields } = event;
         if self.open.iter().any(|block| block.index == index) {
@@ -342,6 +331,7 @@ fn decode<'a, T: Deserialize<'a>>(kind: &str, data: &'a str) -> Result<T, Fault>
 
 #[cfg(test)]
 mod tests {
+    use http::Fold as _;
     use proptest::prelude::*;
 
     use super::*;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use models::anthropic::{Anthropic, Config};
+use models::Adapter;
 use models::block::InputError;
-use models::{Block, Delta, Message, Provider, Stop, Usage, call};
+use models::{Block, Config, Delta, Message, Provider, Stop, Usage, call};
 use testkit::script::{self, Line, Options, Server};
 
 use crate::canned::{self, Canned};
@@ -195,7 +195,7 @@ async fn case_29_a_silent_stream_is_given_up_and_asked_for_again() {
     let server = serve(fault).await;
     let short =
         Config { idle_timeout: Duration::from_millis(400), max_attempts: 20, ..config(server.base_url()) };
-    let (result, _) = ask(&Anthropic::new(short).unwrap(), &request(vec![say("Go.")])).await;
+    let (result, _) = ask(&Adapter::new(short).unwrap(), &request(vec![say("Go.")])).await;
     let response = result.unwrap();
     assert!(response.attempts >= 2);
     assert_eq!(response.text(), "once only", "the retry does not double the answer");
@@ -207,7 +207,7 @@ async fn case_29_a_silent_stream_ends_with_a_typed_error() {
     let server = serve("[[turn]]\ntext = 'x'\n[[turn.fault]]\nkind = 'silence'\ntimes = 0").await;
     let short =
         Config { idle_timeout: Duration::from_millis(50), max_attempts: 2, ..config(server.base_url()) };
-    let (result, _) = ask(&Anthropic::new(short).unwrap(), &request(vec![say("Go.")])).await;
+    let (result, _) = ask(&Adapter::new(short).unwrap(), &request(vec![say("Go.")])).await;
     let error = result.unwrap_err();
     assert!(matches!(error, call::Error::Idle { .. }) && error.is_retryable(), "{error:?}");
 }
@@ -232,7 +232,7 @@ async fn a_stream_that_is_always_cut_ends_typed_after_the_last_attempt() {
     let server =
         serve("[[turn]]\ntext = 'x'\n[[turn.fault]]\nkind = 'cut'\nafter_events = 2\ntimes = 0").await;
     let few = Config { max_attempts: 3, ..config(server.base_url()) };
-    let (result, _) = ask(&Anthropic::new(few).unwrap(), &request(vec![say("Go.")])).await;
+    let (result, _) = ask(&Adapter::new(few).unwrap(), &request(vec![say("Go.")])).await;
     assert!(matches!(result, Err(call::Error::Cut { .. })), "{result:?}");
     assert_eq!(server.served().len(), 3);
 }
@@ -357,7 +357,7 @@ async fn an_endpoint_that_is_not_there_is_typed() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let few = Config { max_attempts: 2, ..config(&url) };
-    let (result, seen) = ask(&Anthropic::new(few).unwrap(), &request(vec![say("Go.")])).await;
+    let (result, seen) = ask(&Adapter::new(few).unwrap(), &request(vec![say("Go.")])).await;
     let error = result.unwrap_err();
     assert!(matches!(error, call::Error::Connect { .. }) && error.is_retryable(), "{error:?}");
     assert_eq!(seen.len(), 1, "one retry: {seen:?}");

@@ -15,7 +15,8 @@ fn every_price_of_the_table_is_exact() {
     for name in catalogue::models() {
         let price = price(name).unwrap();
         assert_eq!(price.cache_read * 10, price.input, "{name}");
-        assert_eq!(price.cache_write * 4, price.input * 5, "{name}");
+        let written = if name.starts_with("gpt-") { price.input * 4 } else { price.input * 5 };
+        assert_eq!(price.cache_write * 4, written, "{name}");
     }
     let haiku = price("claude-haiku-5-5-20261101").unwrap();
     assert_eq!((haiku.input, haiku.output, haiku.cache_read, haiku.cache_write), (100, 500, 10, 125));
@@ -23,9 +24,15 @@ fn every_price_of_the_table_is_exact() {
 
 #[test]
 fn an_unknown_model_has_no_price_and_no_cost() {
-    for name in
-        ["", "claude", "claude-opus-5", "claude-opus-5-5-mini", "gpt-6-luna", "claude-opus-5-5-2026110x"]
-    {
+    for name in [
+        "",
+        "claude",
+        "claude-opus-5",
+        "claude-opus-5-5-mini",
+        "gpt-6",
+        "local/gpt-6-luna",
+        "claude-opus-5-5-2026110x",
+    ] {
         assert_eq!(price(name), None, "{name}");
     }
     assert_eq!(cost(&Usage { input: 1, ..Usage::default() }, None), None);
@@ -55,4 +62,19 @@ fn an_estimate_supposes_the_worst() {
     let bound = estimate(3_001, 500, Some(&opus));
     assert_eq!((bound.input, bound.output), (1_001, 500));
     assert_eq!(bound.nanodollars, Some(1_001 * 5_000 + 500 * 20_000));
+}
+
+#[test]
+fn the_defaults_of_both_vendors_have_prices_and_a_local_model_has_none() {
+    let known = |model: &str| price(model).map(|price| (price.input, price.output));
+    assert_eq!(known("gpt-6-astra"), Some((10_000, 50_000)));
+    assert_eq!(known("gpt-6.1-sol"), Some((2_000, 10_000)));
+    assert_eq!(known("openai/gpt-6.1-terra"), Some((1_000, 5_000)));
+    assert_eq!(known("gpt-6-luna"), Some((100, 500)));
+    for unknown in ["local/gpt-6-luna", "local/qwen3", "openai/claude", "gpt-6.1"] {
+        assert_eq!(known(unknown), None, "{unknown}");
+    }
+    assert_eq!(known("local/scripted"), Some((0, 0)));
+    assert_eq!(catalogue::window("local/qwen3"), catalogue::LOCAL_WINDOW);
+    assert_eq!(catalogue::window("local/scripted-small"), 16_000);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use models::anthropic::Anthropic;
+use models::Adapter;
 use models::compose::Error;
 use models::{Block, Effort, Message, Provider, Request, Role, ToolSpec};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
 fn compose(request: &Request) -> Result<String, Error> {
     // Composing needs no connection, and building a client reads the system's certificates.
-    static ADAPTER: LazyLock<Anthropic> = LazyLock::new(|| anthropic("http://127.0.0.1:1"));
+    static ADAPTER: LazyLock<Adapter> = LazyLock::new(|| anthropic("http://127.0.0.1:1"));
     let body = ADAPTER.compose(request)?;
     Ok(String::from_utf8(body.to_vec()).unwrap())
 }

@@ -1,19 +1,27 @@
-//! The Anthropic adapter against real HTTP: the scripted model server, and canned answers for
-//! what that server never says. Numbers in names are those of the cases that adapters get wrong.
+//! The adapters against real HTTP: the scripted model server, and canned answers for what that server
+//! never says. `suite` holds all wires to the same behaviour; `calls`, `compose` and `stream` are the
+//! Messages wire's own, `responses` and `chat` those of the others. Numbers in names are those of the cases that adapters get wrong.
 #![allow(clippy::unwrap_used, reason = "a test may panic; the lint knows test functions alone")]
 
 mod calls;
 mod canned;
 mod catalogue;
+mod chat;
 mod compose;
 mod config;
 mod journal;
+mod responses;
 mod stream;
+mod suite;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use models::anthropic::{Anthropic, Config, Credential};
-use models::{Block, Delta, Message, Provider, RawJson, Request, Response, Secret, ToolSpec, call};
+use models::Adapter;
+use models::{
+    Block, Config, Credential, Delta, Message, Provider, RawJson, Request, Response, Secret, ToolSpec, Wire,
+    call,
+};
 
 pub(crate) const KEY: &str = "sk-test-1234567890";
 
@@ -22,12 +30,29 @@ pub(crate) fn config(base_url: &str) -> Config {
     Config {
         backoff: Duration::from_millis(1),
         max_backoff: Duration::from_millis(2),
-        ..Config::new(Credential::Key(Secret::new(KEY)), base_url)
+        ..Config::new(Wire::Messages, Credential::Key(Secret::new(KEY)), base_url)
     }
 }
 
-pub(crate) fn anthropic(base_url: &str) -> Anthropic {
-    Anthropic::new(config(base_url)).unwrap()
+pub(crate) fn anthropic(base_url: &str) -> Adapter {
+    Adapter::new(config(base_url)).unwrap()
+}
+
+/// The adapter of a wire, and the name that it has for the scripted model.
+pub(crate) fn provider(wire: Wire, base_url: &str) -> Arc<dyn Provider> {
+    Adapter::connect(Config { wire, ..config(base_url) }).unwrap()
+}
+
+pub(crate) fn model(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Messages => "scripted",
+        Wire::Responses => "openai/scripted",
+        Wire::Chat => "local/scripted",
+    }
+}
+
+pub(crate) fn request_on(wire: Wire, messages: Vec<Message>) -> Request {
+    Request { model: model(wire).to_owned(), ..request(messages) }
 }
 
 pub(crate) fn request(messages: Vec<Message>) -> Request {
@@ -59,12 +84,12 @@ pub(crate) fn block(raw: &str) -> Block {
 
 /// One call; what it gave and what the live view saw.
 pub(crate) async fn ask(
-    anthropic: &Anthropic,
+    provider: &dyn Provider,
     request: &Request,
 ) -> (Result<Response, call::Error>, Vec<Delta>) {
     let mut seen = Vec::new();
-    let body = anthropic.compose(request).unwrap();
+    let body = provider.compose(request).unwrap();
     let mut on_delta = |delta| seen.push(delta);
-    let result = anthropic.call(body, &mut on_delta).await;
+    let result = provider.call(body, &mut on_delta).await;
     (result, seen)
 }

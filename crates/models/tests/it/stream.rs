@@ -279,8 +279,8 @@ async fn a_stream_that_ends_politely_but_early_is_cut() {
     let unclosed = [text.clone(), vec![stop.as_str()]].concat();
     for body in [String::new(), events(&text), events(&unclosed)] {
         let server = Canned::start(vec![stream(&body)]).await;
-        let config = models::anthropic::Config { max_attempts: 2, ..crate::config(&server.base_url) };
-        let anthropic = models::anthropic::Anthropic::new(config).unwrap();
+        let config = models::Config { max_attempts: 2, ..crate::config(&server.base_url) };
+        let anthropic = models::Adapter::new(config).unwrap();
         let (result, _) = ask(&anthropic, &request(vec![say("Go.")])).await;
         assert!(matches!(result, Err(call::Error::Cut { source: None, .. })), "{body}: {result:?}");
         assert_eq!(server.requests().len(), 2);
@@ -290,12 +290,9 @@ async fn a_stream_that_ends_politely_but_early_is_cut() {
 #[tokio::test]
 async fn a_stream_without_end_is_cut_off() {
     let server = Canned::start(vec![stream(&format!("data: {}", "x".repeat(5_000)))]).await;
-    let config = models::anthropic::Config {
-        max_answer_bytes: 1_000,
-        max_attempts: 1,
-        ..crate::config(&server.base_url)
-    };
-    let anthropic = models::anthropic::Anthropic::new(config).unwrap();
+    let config =
+        models::Config { max_answer_bytes: 1_000, max_attempts: 1, ..crate::config(&server.base_url) };
+    let anthropic = models::Adapter::new(config).unwrap();
     let (result, _) = ask(&anthropic, &request(vec![say("Go.")])).await;
     assert!(matches!(result, Err(call::Error::Malformed { .. })), "{result:?}");
 }
@@ -318,8 +315,8 @@ async fn malformed_streams_are_typed_and_never_panic() {
         format!("data: {deep}\n\n"),
     ] {
         let server = Canned::start(vec![stream(&body)]).await;
-        let config = models::anthropic::Config { max_attempts: 2, ..crate::config(&server.base_url) };
-        let anthropic = models::anthropic::Anthropic::new(config).unwrap();
+        let config = models::Config { max_attempts: 2, ..crate::config(&server.base_url) };
+        let anthropic = models::Adapter::new(config).unwrap();
         let (result, _) = ask(&anthropic, &request(vec![say("Go.")])).await;
         assert!(matches!(result, Err(call::Error::Malformed { .. })), "{body}: {result:?}");
         assert_eq!(server.requests().len(), 2, "a garbled stream is asked for again");

@@ -19,8 +19,6 @@ const OTHER_WITHIN: Duration = Duration::from_secs(2);
 const EVERY: Duration = Duration::from_millis(30);
 /// Bytes of a log that are repeated.
 const TAIL_BYTES: u64 = 2_000;
-/// What a client hands over in words is not inherited.
-const VENDOR: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"];
 
 /// Starts one and waits until it answers, or until one that another client started does.
 pub(super) async fn daemon(client: &Client) -> Result<api::Hello, Error> {
@@ -52,7 +50,8 @@ pub(super) async fn daemon(client: &Client) -> Result<api::Hello, Error> {
 fn spawn(client: &Client, log: File) -> Result<Option<Child>, Error> {
     let program = std::env::current_exe().map_err(Error::Spawn)?;
     let mut command = Command::new(program);
-    for name in VENDOR {
+    // What a client hands over in words is not inherited.
+    for name in api::Vendor::VARIABLES {
         command.env_remove(name);
     }
     let child = command

@@ -2,10 +2,10 @@
 
 use control::api;
 
+use super::run::{Begun, follow_or_leave};
 use super::{Context, row, say, vendor};
 use crate::args;
 use crate::failure::{Exit, Failure};
-use crate::follow::{self, Options};
 use crate::screen::{self, style, text};
 
 pub(super) async fn run(context: &Context, args: args::Fork) -> Result<Exit, Failure> {
@@ -22,45 +22,29 @@ pub(super) async fn run(context: &Context, args: args::Fork) -> Result<Exit, Fai
         at: args.at,
         words,
         caps: api::CapsWanted {
-            nanodollars: args.max_dollars,
-            tokens: args.max_tokens,
-            turns: args.max_turns,
-            millis: args.max_time,
+            nanodollars: args.bounds.max_dollars,
+            tokens: args.bounds.max_tokens,
+            turns: args.bounds.max_turns,
+            millis: args.bounds.max_time,
         },
-        approve_merge: args.yes,
-        allow_unjailed: args.allow_unjailed,
+        approve_merge: args.beginning.yes,
+        allow_unjailed: args.beginning.allow_unjailed,
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;
     let parent = client.run_fetch(&args.run).await?;
     let started = client.run_fork(&parent.run, &wanted).await?;
-    for warning in &started.warnings {
-        screen::warning(warning)?;
-    }
-    if args.detach {
-        if context.json {
-            screen::put_json(&started)?;
-        } else {
-            screen::put(&format!("{}\n", started.run))?;
-            let id = text::short_id(&started.run);
-            screen::hint(&format!("regie log {id} --follow, regie show {id}, regie gate list"))?;
-        }
-        return Ok(Exit::Done);
-    }
-    if context.json {
-        screen::put_json(&follow::tagged("started", &started))?;
-    } else {
-        let goal = text::short(&text::line(&parent.goal), screen::width().saturating_sub(4));
-        let mut shown = format!("\n  {}\n\n", style::bold(&goal));
-        shown.push_str(&row(
-            "project",
-            &format!("{} · {}", text::path(&parent.repository), text::line(&started.line)),
-        ));
-        shown.push_str(&row("model", &text::line(&started.model)));
-        shown.push_str(&row("run", &text::line(&started.run)));
-        shown.push('\n');
-        screen::say(&shown)?;
-    }
-    let options = Options { json: context.json, vendor, so_far: None };
-    follow::follow(&client, &started.run, started.position, options).await
+    let header = header(&parent, &started);
+    follow_or_leave(context, &client, &started, Begun { detach: args.beginning.detach, header, vendor }).await
+}
+
+fn header(parent: &api::Run, started: &api::Started) -> String {
+    let goal = text::short(&text::line(&parent.goal), screen::width().saturating_sub(4));
+    let mut shown = format!("\n  {}\n\n", style::bold(&goal));
+    let project = format!("{} · {}", text::path(&parent.repository), text::line(&started.line));
+    shown.push_str(&row("project", &project));
+    shown.push_str(&row("model", &text::line(&started.model)));
+    shown.push_str(&row("run", &text::line(&started.run)));
+    shown.push('\n');
+    shown
 }

@@ -110,14 +110,9 @@ impl Context {
     }
 }
 
-/// The vendor's key and address as this environment names them.
+/// The vendors' keys and addresses as this environment names them.
 fn vendor() -> api::Vendor {
-    let set = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    api::Vendor {
-        api_key: set("ANTHROPIC_API_KEY"),
-        auth_token: set("ANTHROPIC_AUTH_TOKEN"),
-        base_url: set("ANTHROPIC_BASE_URL"),
-    }
+    api::Vendor::from_lookup(|name| std::env::var(name).ok())
 }
 
 /// The label of a row, and what it says.

@@ -41,5 +41,9 @@ fn announce(base_url: &str, port_file: Option<&Path>) -> Result<(), Failure> {
     screen::hint(&format!(
         "a scripted model, nothing is spent: export ANTHROPIC_BASE_URL={base_url} ANTHROPIC_API_KEY=scripted"
     ))?;
+    screen::hint(
+        "or the same on another wire: OPENAI_BASE_URL with --model openai/scripted, REGIE_LOCAL_BASE_URL with \
+         --model local/scripted",
+    )?;
     Ok(())
 }

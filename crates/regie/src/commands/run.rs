@@ -4,6 +4,7 @@ use control::api;
 
 use super::{Context, config::place, goal, row, vendor};
 use crate::args;
+use crate::client::Client;
 use crate::config::{self, Config, Flags, Key};
 use crate::failure::{Exit, Failure};
 use crate::follow::{self, Options};
@@ -22,10 +23,10 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     let flags = Flags {
         done: args.done,
         model: args.model,
-        max_dollars: args.max_dollars,
-        max_turns: args.max_turns,
-        max_tokens: args.max_tokens,
-        max_time: args.max_time,
+        max_dollars: args.bounds.max_dollars,
+        max_turns: args.bounds.max_turns,
+        max_tokens: args.bounds.max_tokens,
+        max_time: args.bounds.max_time,
     };
     let config = config::load(&context.home, &project, flags)?;
     let project = project.into_os_string().into_string().map_err(|path| {
@@ -44,8 +45,8 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
             turns: Some(config.amount(Key::MaxTurns)),
             millis: Some(config.amount(Key::MaxTime)),
         },
-        approve_merge: args.yes,
-        allow_unjailed: args.allow_unjailed,
+        approve_merge: args.beginning.yes,
+        allow_unjailed: args.beginning.allow_unjailed,
         dirty: args.dirty,
         follow: followed.as_ref().map(|run| run.run.clone()),
         setup: config.text(Key::Setup).map(|command| api::Setup {
@@ -59,12 +60,33 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     };
     let client = context.connect().await?;
     let started = client.mission_start(&wanted).await?;
-    for warning in config.warnings().iter().chain(&started.warnings) {
+    for warning in config.warnings() {
+        screen::warning(&warning)?;
+    }
+    let header = header(&wanted, &started, &config, followed.as_ref());
+    follow_or_leave(context, &client, &started, Begun { detach: args.beginning.detach, header, vendor }).await
+}
+
+/// How a run that has begun goes on.
+pub(super) struct Begun {
+    pub(super) detach: bool,
+    pub(super) header: String,
+    pub(super) vendor: api::Vendor,
+}
+
+/// Follows a run that has begun, or leaves it to the daemon.
+pub(super) async fn follow_or_leave(
+    context: &Context,
+    client: &Client,
+    started: &api::Started,
+    begun: Begun,
+) -> Result<Exit, Failure> {
+    for warning in &started.warnings {
         screen::warning(warning)?;
     }
-    if args.detach {
+    if begun.detach {
         if context.json {
-            screen::put_json(&started)?;
+            screen::put_json(started)?;
         } else {
             screen::put(&format!("{}\n", started.run))?;
             let id = text::short_id(&started.run);
@@ -73,12 +95,12 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         return Ok(Exit::Done);
     }
     if context.json {
-        screen::put_json(&follow::tagged("started", &started))?;
+        screen::put_json(&follow::tagged("started", started))?;
     } else {
-        screen::say(&header(&wanted, &started, &config, followed.as_ref()))?;
+        screen::say(&begun.header)?;
     }
-    let options = Options { json: context.json, vendor, so_far: None };
-    follow::follow(&client, &started.run, started.position, options).await
+    let options = Options { json: context.json, vendor: begun.vendor, so_far: None };
+    follow::follow(client, &started.run, started.position, options).await
 }
 
 /// The variables of the owner's environment that steps are given.

@@ -37,7 +37,7 @@ const KEPT: &[&str] = &[
 /// How names of the loader and of Regie begin.
 const KEPT_BEGINNINGS: [&str; 3] = ["LD_", "DYLD_", "REGIE_"];
 /// The keys that model calls are made with. They stay out of every jail.
-const VENDORS: [&str; 2] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"];
+const VENDORS: [&str; 3] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"];
 
 /// A variable of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

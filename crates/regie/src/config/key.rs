@@ -2,7 +2,7 @@
 //! explain` all come from this one table.
 
 use domain::budget::{Caps, DOLLAR};
-use models::catalogue;
+use models::{Wire, catalogue};
 use serde::Serialize;
 
 use super::owner;
@@ -37,6 +37,7 @@ pub(crate) enum Key {
     MaxTokens,
     MaxTime,
     DayMaxDollars,
+    LocalUrl,
     DeliverySign,
     DeliveryHooks,
     Setup,
@@ -49,7 +50,7 @@ pub(crate) enum Key {
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 16] = [
+pub(crate) const KEYS: [Key; 17] = [
     Key::Done,
     Key::Model,
     Key::MaxDollars,
@@ -57,6 +58,7 @@ pub(crate) const KEYS: [Key; 16] = [
     Key::MaxTokens,
     Key::MaxTime,
     Key::DayMaxDollars,
+    Key::LocalUrl,
     Key::DeliverySign,
     Key::DeliveryHooks,
     Key::Setup,
@@ -79,6 +81,7 @@ impl Key {
             Self::MaxTokens => ("mission", "max_tokens"),
             Self::MaxTime => ("mission", "max_time"),
             Self::DayMaxDollars => ("day", "max_dollars"),
+            Self::LocalUrl => ("local", "base_url"),
             Self::DeliverySign => ("delivery", "sign"),
             Self::DeliveryHooks => ("delivery", "hooks"),
             Self::Setup => ("run", "setup"),
@@ -112,6 +115,10 @@ impl Key {
             Self::DayMaxDollars => {
                 "What all missions of one UTC day may spend together, in dollars.\n\
                  Only the owner sets it, here; a change counts from the next model call on."
+            }
+            Self::LocalUrl => {
+                "Where models named `local/…` are served: Ollama, LM Studio, llama.cpp, vLLM, or a gateway that\n\
+                 speaks chat completions."
             }
             Self::DeliverySign => {
                 "Whether a delivery signs as your git is configured to (commit.gpgSign): with a merge in your name.\n\
@@ -148,7 +155,7 @@ impl Key {
     pub(super) const fn kind(self) -> Kind {
         match self {
             Self::Done => Kind::Commands,
-            Self::Model | Self::Setup => Kind::Text,
+            Self::Model | Self::LocalUrl | Self::Setup => Kind::Text,
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
             Self::MaxTurns | Self::MaxTokens => Kind::Count,
             Self::MaxTime => Kind::Span,
@@ -165,7 +172,8 @@ impl Key {
     pub(crate) const fn may_stand(self, level: Level) -> bool {
         match self {
             Self::Done | Self::Setup => matches!(level, Level::Project),
-            Self::DayMaxDollars
+            Self::LocalUrl
+            | Self::DayMaxDollars
             | Self::DeliverySign
             | Self::DeliveryHooks
             | Self::NotifyDesktop
@@ -186,6 +194,7 @@ impl Key {
             Self::MaxTurns => Some("REGIE_MAX_TURNS"),
             Self::MaxTokens => Some("REGIE_MAX_TOKENS"),
             Self::MaxTime => Some("REGIE_MAX_TIME"),
+            Self::LocalUrl => Some(Wire::Chat.url_env()),
             _ => None,
         }
     }
@@ -214,6 +223,7 @@ impl Key {
             Self::MaxTokens => Value::Count(caps.tokens),
             Self::MaxTime => Value::Span(caps.millis),
             Self::DayMaxDollars => Value::Dollars(DAY_NANODOLLARS),
+            Self::LocalUrl => Value::Text(Wire::Chat.default_url().into()),
             Self::DeliverySign => Value::Switch(true),
             Self::DeliveryHooks => Value::Switch(false),
             Self::Setup | Self::NotifySecretEnv => Value::Text(String::new()),

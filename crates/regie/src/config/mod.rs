@@ -64,6 +64,14 @@ pub(crate) fn day_cap(home: &Home) -> Result<u64, Error> {
     Ok(config.amount(Key::DayMaxDollars))
 }
 
+/// The base URL of the owner's own model server, as the installation has it.
+///
+/// # Errors
+/// What makes no sense in the installation's file.
+pub(crate) fn local_url(home: &Home) -> Result<Option<String>, Error> {
+    Ok(of_installation(home)?.text(Key::LocalUrl))
+}
+
 /// What the installation's file alone says: what is the owner's only, and needs no project.
 ///
 /// # Errors

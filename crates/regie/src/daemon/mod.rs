@@ -19,8 +19,8 @@ use domain::RunId;
 use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
 use kernel::port::{Clock, Executor, Journal, Records, Refused};
-use models::Provider;
-use models::anthropic::{Anthropic, Config as Anthropically, ConfigError, IDLE_ENV};
+use models::config::{Config as Connection, Error as ConnectionError, IDLE_ENV};
+use models::{Adapter, Wire};
 use runner::RunnerExecutor;
 use runner::toolchains::{self, Cache};
 
@@ -109,7 +109,7 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
         Arc::new(FileArtifacts::open(home.artifacts()).context("the artifacts cannot be opened")?);
     let day_cap = FileDayCap::open(home).map_err(|error| anyhow::anyhow!("{error}; {}", error.mend()))?;
     let deltas = control::deltas();
-    let vendors = Arc::new(Vendors::new(connect()));
+    let vendors = Arc::new(Vendors::new(connect(home)));
     let program = std::env::current_exe().context("the path of this binary is unknown")?;
     let launcher = sandbox::Launcher::this_binary();
     let jail = sandbox::overall(&sandbox::support(&launcher));
@@ -141,10 +141,7 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
         authority: Arc::new(trust::Door::new(Arc::clone(&sqlite) as _, Arc::clone(&journal), day_cap)),
         executor: Arc::new(dispatch),
         workspaces: Arc::new(StoreWorkspaces::new(layout.clone(), Arc::clone(&journal))),
-        drivers: Arc::new(NativeDrivers::new(
-            Arc::clone(&artifacts) as _,
-            Arc::new(models::anthropic::compose),
-        )),
+        drivers: Arc::new(NativeDrivers::new(Arc::clone(&artifacts) as _, Arc::new(models::wire::compose))),
         rng: Arc::new(OsRng),
         journal,
         clock,
@@ -256,23 +253,29 @@ fn given(home: &Home, repository: &std::path::Path) -> Result<runner::config::Gi
     Ok(runner::config::Given(config.given().into_iter().filter_map(value).collect()))
 }
 
-/// Connects to the vendor with what a client handed over.
-fn connect() -> Connect {
-    Arc::new(|vendor| {
-        let lookup = |name: &str| match name {
-            "ANTHROPIC_API_KEY" => vendor.api_key.clone(),
-            "ANTHROPIC_AUTH_TOKEN" => vendor.auth_token.clone(),
-            "ANTHROPIC_BASE_URL" => vendor.base_url.clone(),
-            IDLE_ENV => std::env::var(IDLE_ENV).ok(),
+/// Connects to the vendor of a model with what a client handed over.
+fn connect(home: &Home) -> Connect {
+    let home = home.clone();
+    Arc::new(move |model, vendor| {
+        let wire = Wire::of(model);
+        let refused = |code, why: String| control::Error::new(control::error::Kind::Invalid, code, why);
+        // Where one's own server is belongs to the installation; a client's environment goes first.
+        let local = match vendor.local_base_url {
+            None if wire == Wire::Chat => config::local_url(&home)
+                .map_err(|error| refused("model.config", format!("{error}; {}", error.mend())))?,
             _ => None,
         };
-        let connected = Anthropically::from_lookup(lookup).and_then(Anthropic::new);
-        connected.map(|provider| Arc::new(provider) as Arc<dyn Provider>).map_err(|error| {
+        let lookup = |name: &str| match name {
+            IDLE_ENV => std::env::var(IDLE_ENV).ok(),
+            _ if name == Wire::Chat.url_env() => vendor.get(name).or_else(|| local.clone()),
+            _ => vendor.get(name),
+        };
+        Connection::from_lookup(wire, lookup).and_then(Adapter::connect).map_err(|error| {
             let code = match error {
-                ConfigError::NoKey => "model.key_missing",
+                ConnectionError::NoKey(_) => "model.key_missing",
                 _ => "model.config",
             };
-            control::Error::new(control::error::Kind::Invalid, code, error.to_string())
+            refused(code, error.to_string())
         })
     })
 }

@@ -160,12 +160,12 @@ async fn daemon(home: &Home) -> Check {
 /// Whether there is a key; never which.
 fn key() -> Check {
     let id = "model.key";
-    let names = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"];
+    let names = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"];
     let found = names.into_iter().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     match found {
         Some(name) => Check::new(id, Status::Ok, format!("{name} is set")),
-        None => Check::new(id, Status::Warn, "neither ANTHROPIC_API_KEY nor ANTHROPIC_AUTH_TOKEN is set")
-            .mend("export ANTHROPIC_API_KEY=…, or try `regie model-script`"),
+        None => Check::new(id, Status::Warn, "neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set")
+            .mend("export one of them, use a model server of your own with --model local/NAME, or try `regie model-script`"),
     }
 }
 

@@ -37,7 +37,7 @@ impl Endpoint {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let models =
             if named.is_empty() { "no model yet".into() } else { format!("{}{more}", named.join(", ")) };
-        format!("{} · {models} · not used yet: Regie speaks Anthropic's wire", self.url)
+        format!("{} · {models} · use it with --model local/NAME", self.url)
     }
 }
 

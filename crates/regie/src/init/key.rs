@@ -1,10 +1,10 @@
 //! Vendor keys in the environment: their names, never their values; and the one call that shows
 //! whether the key that is used works.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use models::anthropic::{Anthropic, Config};
-use models::{Block, Message, Provider, Request, catalogue};
+use models::{Adapter, Block, Config, Message, Provider, Request, Wire, catalogue};
 use serde::Serialize;
 
 use crate::screen::{style, text};
@@ -13,7 +13,7 @@ use crate::screen::{style, text};
 const KNOWN: [(&str, bool); 11] = [
     ("ANTHROPIC_API_KEY", true),
     ("ANTHROPIC_AUTH_TOKEN", true),
-    ("OPENAI_API_KEY", false),
+    ("OPENAI_API_KEY", true),
     ("OPENROUTER_API_KEY", false),
     ("GEMINI_API_KEY", false),
     ("GOOGLE_API_KEY", false),
@@ -40,7 +40,7 @@ impl Key {
         if self.used {
             "set, not checked: --check-key makes one small call, and says its cost before"
         } else {
-            "set, not used: Regie speaks Anthropic's wire only so far"
+            "set, not used: Regie asks Anthropic, OpenAI and your own model server"
         }
     }
 }
@@ -81,7 +81,7 @@ impl Checked {
 
 /// A call that is ready and not made.
 pub(super) struct Call {
-    provider: Anthropic,
+    provider: Arc<dyn Provider>,
     body: bytes::Bytes,
     model: String,
     most: Option<u64>,
@@ -92,11 +92,11 @@ pub(super) struct Call {
 /// # Errors
 /// Why there is none, in words.
 pub(super) fn prepare(model: &str) -> Result<Call, String> {
-    let mut config =
-        Config::from_lookup(|name| std::env::var(name).ok()).map_err(|error| error.to_string())?;
+    let mut config = Config::from_lookup(Wire::of(model), |name| std::env::var(name).ok())
+        .map_err(|error| error.to_string())?;
     config.max_attempts = 1;
     config.idle_timeout = config.idle_timeout.min(PATIENCE);
-    let provider = Anthropic::new(config).map_err(|error| error.to_string())?;
+    let provider = Adapter::connect(config).map_err(|error| error.to_string())?;
     let request = Request {
         model: model.to_owned(),
         max_tokens: 1,

@@ -29,4 +29,5 @@ mod terminal;
 mod toolchains;
 mod undo;
 mod upgrade;
+mod wires;
 mod world;

@@ -104,9 +104,27 @@ impl World {
             .env_remove("ANTHROPIC_AUTH_TOKEN")
             .env_remove("ANTHROPIC_API_KEY")
             .stdin(Stdio::null());
+        for wire in models::Wire::ALL {
+            command.env_remove(wire.key_env()).env_remove(wire.url_env());
+        }
         if let Some(model) = &self.model {
             command.env("ANTHROPIC_BASE_URL", model.base_url()).env("ANTHROPIC_API_KEY", "sk-scripted");
         }
+        command
+    }
+
+    /// The same, where nothing is known but another wire's server and key. A base URL may be given with or
+    /// without its version.
+    pub(crate) fn regie_on(&self, wire: models::Wire, version: &str, args: &[&str]) -> Command {
+        let mut command = self.regie(args);
+        for wire in models::Wire::ALL {
+            command.env_remove(wire.key_env()).env_remove(wire.url_env());
+        }
+        if wire != models::Wire::Chat {
+            command.env(wire.key_env(), "sk-scripted");
+        }
+        let url = self.model.as_ref().map(Server::base_url).unwrap_or_default();
+        command.env(wire.url_env(), format!("{url}{version}"));
         command
     }
 

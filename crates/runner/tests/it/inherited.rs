@@ -10,8 +10,10 @@ use runner::spool::{Inherited, inherit, restore_output};
 use serde_json::{Value, json};
 
 fn put(dir: &Path, name: &str, text: &str) {
+    let path = dir.join(name);
     fs::create_dir_all(dir.join("outputs")).unwrap();
-    fs::write(dir.join(name), text).unwrap();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
 }
 
 fn outputs(dir: &Path) -> Vec<String> {
@@ -44,6 +46,8 @@ fn outputs_keep_their_names_over_forks_of_forks_and_later_ones_are_left() {
     // Its own outputs have names of their own, so that step 2 of it is another file.
     put(&second, "outputs/f1-2.txt", "its own two");
     put(&second, "outputs/f1-4.txt", "its own four");
+    // Nor are its services those of another run.
+    put(&second, "outputs/services/web.log", "listening");
     inherit(&third, &Inherited { from: second.clone(), generation: 2, steps: steps(&[2]), told }).unwrap();
     assert_eq!(outputs(&third), ["2.txt", "f1-2.txt"]);
     assert_eq!(json_of(&third, "generation"), json!(2));

@@ -1,8 +1,9 @@
 //! The scripted model server: a scenario served as a vendor would, over real HTTP.
 //!
-//! It speaks the Anthropic Messages wire (`POST /v1/messages`, streamed or not, and
-//! `/v1/messages/count_tokens`) on loopback, so that everything but the vendor is real. It also
-//! holds requests to the vendor's rules: what the vendor would refuse with a 400, it refuses.
+//! It speaks three wires from one scenario, streamed or not: Anthropic Messages (`POST /v1/messages`, and
+//! `/v1/messages/count_tokens`), OpenAI Responses (`POST /v1/responses`) and chat completions (`POST
+//! /v1/chat/completions`), on loopback, so that everything but the vendor is real. It also holds requests
+//! to each vendor's rules: what the vendor would refuse with a 400, it refuses.
 //!
 //! # Scenarios
 //!
@@ -31,7 +32,7 @@
 //!                                   # other too: max_tokens, refusal, pause_turn, …
 //!
 //! [[turn.fault]]                    # the first attempts of this turn fail, in this order
-//! kind = "status"                   # status | cut | silence | garbage | error
+//! kind = "status"                   # status | cut | silence | garbage | truncated | error
 //! status = 429                      # of status
 //! retry_after = "0"                 # of status: seconds or an HTTP date
 //! message = "slow down"             # of status and error
@@ -40,10 +41,10 @@
 //! [[turn.fault]]
 //! kind = "error"                    # an `error` event inside the stream
 //! error = "overloaded_error"
-//! after_events = 3                  # of cut, silence, garbage, error: events sent before
+//! after_events = 3                  # of all but status: events sent before
 //! ```
 //!
-//! More of a turn: `raw` (whole content blocks as JSON texts, sent first), `signature`,
+//! More of a turn: `raw` (whole content blocks, or output items, of the wire as JSON texts, sent first), `signature`,
 //! `delay_ms` (before the first byte), `pace_ms` (before each event), `chunk_bytes` (splits the
 //! stream, also inside a character), `ping` and `unknown` (sprinkle pings and events that no
 //! one knows).

@@ -1,4 +1,8 @@
-//! The vendor's rules on a request's form: what it answers with a 400, so does the script.
+//! The vendors' rules on a request's form: what they answer with a 400, so does the script. Here those of
+//! the Messages wire, whose form of a conversation the others are brought into.
+
+pub(super) mod chat;
+pub(super) mod responses;
 
 use std::collections::BTreeSet;
 
@@ -25,7 +29,10 @@ pub(super) fn turn_of(request: &Value) -> usize {
 pub(super) fn compaction_of(request: &Value) -> Option<usize> {
     let last = messages(request).last().filter(|message| role(message) == "user")?;
     let block = last["content"].as_array()?.last()?;
-    block["text"].as_str()?.starts_with(COMPACT).then(|| compacted(request).1)
+    let text = block["text"].as_str()?;
+    // Where texts become one, it is a paragraph of its own.
+    let asks = text.starts_with(COMPACT) || text.contains(&format!("\n\n{COMPACT}"));
+    asks.then(|| compacted(request).1)
 }
 
 /// The turns before the summary that the conversation begins with, and the compactions so far.

@@ -125,6 +125,8 @@ pub enum FaultKind {
     Silence,
     /// A frame that is not JSON, and then the rest.
     Garbage,
+    /// The stream ends in the middle of a frame.
+    Truncated,
     /// An `error` event.
     Error,
 }

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use super::ledger::{Ledger, Line};
 use super::rules;
 use super::scenario::{Fault, FaultKind, Scenario, Turn};
-use super::wire::{self, Act, Asked, sha256};
+use super::wire::{Act, Asked, Wire, sha256};
 
 /// The most bytes that the vendor takes in one request.
 const MAX_BODY_BYTES: usize = 32 << 20;
@@ -131,7 +131,7 @@ impl Server {
         Ok(Self { base_url: format!("http://{address}"), house, stop })
     }
 
-    /// What `ANTHROPIC_BASE_URL` is to be.
+    /// What `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL` or `REGIE_LOCAL_BASE_URL` is to be.
     #[must_use]
     pub fn base_url(&self) -> &str {
         &self.base_url
@@ -170,42 +170,56 @@ pub fn serve_forever(
 fn router(house: Arc<House>) -> Router {
     Router::new()
         .route("/v1/messages", post(messages))
+        .route("/v1/responses", post(responses))
+        .route("/v1/chat/completions", post(chat))
         .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/ledger", get(ledger_entries).post(ledger_append))
-        .fallback(async || refusal(404, "no such endpoint"))
+        .fallback(async || refusal(Wire::Messages, 404, "no such endpoint"))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(house)
 }
 
 async fn messages(State(house): State<Arc<House>>, headers: HeaderMap, body: Bytes) -> Response {
-    if let Some(refused) = house.stranger(&headers) {
+    serve(house, Wire::Messages, &headers, body).await
+}
+
+async fn responses(State(house): State<Arc<House>>, headers: HeaderMap, body: Bytes) -> Response {
+    serve(house, Wire::Responses, &headers, body).await
+}
+
+async fn chat(State(house): State<Arc<House>>, headers: HeaderMap, body: Bytes) -> Response {
+    serve(house, Wire::Chat, &headers, body).await
+}
+
+async fn serve(house: Arc<House>, wire: Wire, headers: &HeaderMap, body: Bytes) -> Response {
+    if let Some(refused) = house.stranger(wire, headers) {
         return refused;
     }
     let request: Value = match serde_json::from_slice(&body) {
         Ok(request) => request,
-        Err(_) => return refusal(400, "the request body is not valid JSON"),
+        Err(_) => return refusal(wire, 400, "the request body is not valid JSON"),
     };
-    let plan = house.plan(&request);
+    let plan = house.plan(wire, &request);
     let served = plan.served(&request, body.clone());
     if let Err(error) = house.clone().note(served).await {
-        return refusal(500, &format!("the ledger cannot be written: {error}"));
+        return refusal(wire, 500, &format!("the ledger cannot be written: {error}"));
     }
     let body_sha256 = sha256(&body);
     let mut response = house.answer(&plan, &request, body.len()).await;
     let id = format!("req_{}", body_sha256.chars().take(24).collect::<String>());
     if let Ok(id) = id.parse() {
-        response.headers_mut().insert("request-id", id);
+        response.headers_mut().insert(wire.request_id(), id);
     }
     response
 }
 
 async fn count_tokens(State(house): State<Arc<House>>, headers: HeaderMap, body: Bytes) -> Response {
-    if let Some(refused) = house.stranger(&headers) {
+    if let Some(refused) = house.stranger(Wire::Messages, &headers) {
         return refused;
     }
     match serde_json::from_slice::<Value>(&body) {
         Ok(_) => Json(json!({ "input_tokens": body.len() / 4 })).into_response(),
-        Err(_) => refusal(400, "the request body is not valid JSON"),
+        Err(_) => refusal(Wire::Messages, 400, "the request body is not valid JSON"),
     }
 }
 
@@ -218,12 +232,12 @@ struct Entry {
 /// Reads the entry whatever its content type, so that a bare `curl -d` serves as a test tool.
 async fn ledger_append(State(house): State<Arc<House>>, body: Bytes) -> Response {
     let Ok(Entry { key, text }) = serde_json::from_slice(&body) else {
-        return refusal(400, "send JSON with the texts `key` and `text`");
+        return refusal(Wire::Messages, 400, "send JSON with the texts `key` and `text`");
     };
     let appended = house.clone().append(Line::Entry { key: key.clone(), text }).await;
     match appended {
         Ok(()) => house.count(&key),
-        Err(error) => refusal(500, &format!("the ledger cannot be written: {error}")),
+        Err(error) => refusal(Wire::Messages, 500, &format!("the ledger cannot be written: {error}")),
     }
 }
 
@@ -238,6 +252,7 @@ async fn ledger_entries(State(house): State<Arc<House>>, Query(key): Query<Key>)
 
 /// Which answer a request gets: decided before anything is written or sent.
 struct Plan<'a> {
+    wire: Wire,
     scenario: &'a str,
     turn: usize,
     attempt: u32,
@@ -277,56 +292,59 @@ impl Plan<'_> {
 
 impl House {
     /// The refusal of a caller without the vendor's headers.
-    fn stranger(&self, headers: &HeaderMap) -> Option<Response> {
+    fn stranger(&self, wire: Wire, headers: &HeaderMap) -> Option<Response> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = text("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let key = text("x-api-key").or(bearer).filter(|key| !key.is_empty());
         let welcome = match (&self.key, key) {
-            (_, None) => false,
+            // A server on one's own machine asks for none.
+            (None, None) => wire == Wire::Chat,
+            (Some(_), None) => false,
             (None, Some(_)) => true,
             (Some(only), Some(key)) => only == key,
         };
         if !welcome {
-            return Some(refusal(401, "invalid x-api-key"));
+            return Some(refusal(wire, 401, "invalid api key"));
         }
-        text("anthropic-version").is_none().then(|| refusal(400, "anthropic-version: header is required"))
+        let is_bare = wire == Wire::Messages && text("anthropic-version").is_none();
+        is_bare.then(|| refusal(wire, 400, "anthropic-version: header is required"))
     }
 
-    fn plan(&self, request: &Value) -> Plan<'_> {
-        let first = rules::first_user_text(request);
+    fn plan(&self, wire: Wire, request: &Value) -> Plan<'_> {
+        let talk = wire.conversation(request);
+        let first = rules::first_user_text(&talk);
         let conversation = sha256(first.as_bytes());
-        let turn = rules::turn_of(request);
-        let all = rules::all_user_texts(request);
+        let turn = rules::turn_of(&talk);
+        let all = rules::all_user_texts(&talk);
         let serves = |scenario: &Scenario| {
             scenario.matches.as_ref().is_none_or(|text| first.contains(text.as_str()))
                 && scenario.heard.as_ref().is_none_or(|text| all.contains(text.as_str()))
         };
         let Some(place) = self.scenarios.iter().position(serves) else {
             let what = What::Refuse("no scenario matches the first user message".to_owned());
-            return Plan { scenario: "", turn, attempt: 1, conversation, what };
+            return Plan { wire, scenario: "", turn, attempt: 1, conversation, what };
         };
         let attempt = {
             let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
             // Summaries are counted from the other end, so that none is taken for a turn.
-            let key =
-                rules::compaction_of(request).map_or(turn, |summary| usize::MAX.saturating_sub(summary));
+            let key = rules::compaction_of(&talk).map_or(turn, |summary| usize::MAX.saturating_sub(summary));
             let attempt = attempts.entry((place, key, conversation.clone())).or_default();
             *attempt = attempt.saturating_add(1);
             *attempt
         };
         let Some(scenario) = self.scenarios.get(place) else {
             let what = What::Refuse("no such scenario".to_owned());
-            return Plan { scenario: "", turn, attempt, conversation, what };
+            return Plan { wire, scenario: "", turn, attempt, conversation, what };
         };
-        let what = self.what(scenario, turn, attempt, request);
-        Plan { scenario: &scenario.name, turn, attempt, conversation, what }
+        let what = match wire.objection(request) {
+            Some(why) => What::Refuse(why),
+            None => self.what(scenario, turn, attempt, &talk),
+        };
+        Plan { wire, scenario: &scenario.name, turn, attempt, conversation, what }
     }
 
-    fn what<'a>(&self, scenario: &'a Scenario, turn: usize, attempt: u32, request: &Value) -> What<'a> {
-        if let Some(why) = rules::objection(request) {
-            return What::Refuse(why);
-        }
-        let script = match rules::compaction_of(request) {
+    fn what<'a>(&self, scenario: &'a Scenario, turn: usize, attempt: u32, talk: &Value) -> What<'a> {
+        let script = match rules::compaction_of(talk) {
             Some(summary) => scenario.compactions.get(summary).or(scenario.compactions.last()),
             None => scenario.turns.get(turn),
         };
@@ -339,7 +357,7 @@ impl House {
                 scenario.compactions.len()
             ));
         };
-        let last = rules::last_user_text(request);
+        let last = rules::last_user_text(talk);
         if let Some(text) = script.expect.iter().find(|text| !last.contains(text.as_str())) {
             return What::Refuse(format!(
                 "turn {turn} of scenario `{}` expects the last user message to contain {text:?}",
@@ -392,26 +410,27 @@ impl House {
                 let count = keys.iter().filter(|known| *known == key).count();
                 Json(json!({ "key": key, "found": count > 0, "count": count })).into_response()
             }
-            Err(error) => refusal(500, &format!("the ledger cannot be read: {error}")),
+            Err(error) => refusal(Wire::Messages, 500, &format!("the ledger cannot be read: {error}")),
         }
     }
 
     async fn answer(&self, plan: &Plan<'_>, request: &Value, body_bytes: usize) -> Response {
         let (turn, fault) = match &plan.what {
-            What::Refuse(why) => return refusal(400, why),
+            What::Refuse(why) => return refusal(plan.wire, 400, why),
             What::Answer(turn) => (*turn, None),
             What::Fault(turn, fault) => (*turn, Some(*fault)),
         };
         tokio::time::sleep(Duration::from_millis(turn.delay_ms)).await;
         if let Some(Fault { kind: FaultKind::Status, status, retry_after, message, .. }) = fault {
             let message = message.as_deref().unwrap_or("scripted fault");
-            let mut response = refusal(status.unwrap_or(500), message);
+            let mut response = refusal(plan.wire, status.unwrap_or(500), message);
             if let Some(value) = retry_after.as_ref().and_then(|value| value.parse().ok()) {
                 response.headers_mut().insert(header::RETRY_AFTER, value);
             }
             return response;
         }
         let asked = Asked {
+            request,
             model: request["model"].as_str().unwrap_or_default(),
             conversation: &plan.conversation,
             scenario: plan.scenario,
@@ -419,9 +438,9 @@ impl House {
             body_bytes,
         };
         if request["stream"] != true {
-            return Json(wire::message(turn, &asked)).into_response();
+            return Json(plan.wire.message(turn, &asked)).into_response();
         }
-        let acts = wire::stream(turn, &asked, fault);
+        let acts = plan.wire.stream(turn, &asked, fault);
         let pace = Duration::from_millis(turn.pace_ms);
         let headers = [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")];
         (headers, play(acts, pace, self.stop.clone())).into_response()
@@ -457,7 +476,7 @@ async fn until(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-fn refusal(status: u16, message: &str) -> Response {
+fn refusal(wire: Wire, status: u16, message: &str) -> Response {
     let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (code, Json(wire::error_body(wire::error_kind(status), message))).into_response()
+    (code, Json(wire.refusal(status, message))).into_response()
 }

@@ -113,7 +113,7 @@ fn an_error_inside_the_stream() {
 fn silence_in_the_middle_of_a_stream() {
     let world = failing("kind = \"silence\"\nafter_events = 3");
     let mut command = world.regie(&with(&["--yes"]));
-    command.env(models::anthropic::IDLE_ENV, "1");
+    command.env(models::config::IDLE_ENV, "1");
     let said = finish(command);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(first_asked(&world), 2);

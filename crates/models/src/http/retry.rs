@@ -47,11 +47,14 @@ fn seconds(value: f64) -> Option<Duration> {
     (value >= 0.0).then(|| Duration::try_from_secs_f64(value).unwrap_or(LONGEST).min(LONGEST))
 }
 
-fn in_body(body: &str) -> Option<Duration> {
+/// How long an error's own words ask to wait: in a field, or in the sentence that OpenAI has for it.
+pub(super) fn in_body(body: &str) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Body {
         #[serde(default)]
         retry_after: Option<f64>,
+        #[serde(default)]
+        message: Option<String>,
         #[serde(default)]
         error: Option<Inner>,
     }
@@ -59,9 +62,26 @@ fn in_body(body: &str) -> Option<Duration> {
     struct Inner {
         #[serde(default)]
         retry_after: Option<f64>,
+        #[serde(default)]
+        message: Option<String>,
     }
     let body: Body = serde_json::from_str(body).ok()?;
-    body.retry_after.or(body.error.and_then(|inner| inner.retry_after)).and_then(seconds)
+    let (inner, told) = body.error.map_or((None, None), |inner| (inner.retry_after, inner.message));
+    let said = || told.or(body.message).and_then(|message| in_words(&message));
+    body.retry_after.or(inner).and_then(seconds).or_else(said)
+}
+
+/// `Please try again in 1.5s`, `… in 20ms`.
+fn in_words(message: &str) -> Option<Duration> {
+    let (_, rest) = message.split_once("try again in ")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = rest.split_at(end);
+    let number: f64 = number.parse().ok()?;
+    match unit {
+        _ if unit.starts_with("ms") => seconds(number / 1000.0),
+        _ if unit.trim_start().starts_with('s') => seconds(number),
+        _ => None,
+    }
 }
 
 #[expect(
@@ -96,6 +116,14 @@ mod tests {
         check(&[("retry-after", "Tue, 10 Nov 2026 09:00:00 GMT"), date], "", Some(0));
         check(&[], r#"{"error":{"retry_after":3}}"#, Some(3_000));
         check(&[], r#"{"retry_after":4}"#, Some(4_000));
+        let said =
+            |words: &str| format!(r#"{{"error":{{"message":"Rate limit. Please try again in {words}"}}}}"#);
+        check(&[], &said("1.5s. Visit"), Some(1_500));
+        check(&[], &said("20ms."), Some(20));
+        check(&[], &said("2 seconds"), Some(2_000));
+        check(&[], r#"{"message":"try again in 3s"}"#, Some(3_000));
+        check(&[], &said("6m0s."), None);
+        check(&[], &said("a while"), None);
     }
 
     #[test]

@@ -1,42 +1,9 @@
-//! A scripted turn as the vendor's bytes: events of a stream, or one message.
+//! A scripted turn on the Messages wire: events of a stream, or one message.
 
-use bytes::Bytes;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use super::scenario::{Call, Fault, FaultKind, Turn, Usage};
-
-/// How many characters one delta carries.
-const PIECE: usize = 12;
-
-/// What the answer is for.
-pub(super) struct Asked<'a> {
-    pub model: &'a str,
-    /// Digest of the first user message: makes ids differ between conversations.
-    pub conversation: &'a str,
-    pub scenario: &'a str,
-    pub turn: usize,
-    pub body_bytes: usize,
-}
-
-/// A step in sending a stream.
-#[derive(Debug)]
-pub(super) enum Act {
-    Send(Bytes),
-    Pause,
-    Cut,
-    Hang,
-}
-
-/// SHA-256 in lower-case hex.
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    hex::encode(Sha256::digest(bytes))
-}
-
-/// The server's signature of a reasoning block.
-pub(super) fn signature(model: &str, thinking: &str) -> String {
-    format!("sig_{}", sha256(format!("{model}\n{thinking}").as_bytes()))
-}
+use super::{Asked, call_id, frame, input_of, pieces, short, signature, usage};
+use crate::script::scenario::{Turn, Usage};
 
 /// The error body of a status or of an error event.
 pub(super) fn error_body(kind: &str, message: &str) -> Value {
@@ -72,41 +39,6 @@ pub(super) fn message(turn: &Turn, asked: &Asked<'_>) -> Value {
         "stop_sequence": null,
         "usage": tokens(&usage, usage.output),
     })
-}
-
-/// The turn as a stream, with the fault that hits it.
-pub(super) fn stream(turn: &Turn, asked: &Asked<'_>, fault: Option<&Fault>) -> Vec<Act> {
-    let mut frames = events(turn, asked);
-    let mut end = None;
-    if let Some(fault) = fault {
-        let at = fault.after_events.min(frames.len());
-        match fault.kind {
-            FaultKind::Garbage => {
-                frames.insert(at, "event: content_block_delta\ndata: {\"type\": \"conte\n\n".to_owned());
-            }
-            FaultKind::Error => {
-                frames.truncate(at);
-                let kind = fault.error.as_deref().unwrap_or("api_error");
-                let message = fault.message.as_deref().unwrap_or("scripted error");
-                frames.push(frame("error", &error_body(kind, message)));
-            }
-            FaultKind::Cut | FaultKind::Silence => {
-                frames.truncate(at);
-                end = Some(if fault.kind == FaultKind::Cut { Act::Cut } else { Act::Hang });
-            }
-            FaultKind::Status => {}
-        }
-    }
-    let mut acts: Vec<Act> = match (turn.chunk_bytes, turn.pace_ms) {
-        (Some(size), _) => {
-            let all = frames.concat().into_bytes();
-            all.chunks(size).map(|chunk| Act::Send(Bytes::copy_from_slice(chunk))).collect()
-        }
-        (None, 0) => frames.into_iter().map(|frame| Act::Send(frame.into())).collect(),
-        (None, _) => frames.into_iter().flat_map(|frame| [Act::Pause, Act::Send(frame.into())]).collect(),
-    };
-    acts.extend(end);
-    acts
 }
 
 /// A content block and the deltas that write it.
@@ -160,7 +92,7 @@ fn parts(turn: &Turn, asked: &Asked<'_>) -> Vec<Part> {
         });
     }
     for (place, call) in turn.calls.iter().enumerate() {
-        let id = call.id.clone().unwrap_or_else(|| call_id(asked, place));
+        let id = call_id(call, asked, place, "toolu");
         parts.push(Part {
             start: json!({ "type": "tool_use", "id": id, "name": call.name, "input": {} }),
             grows: vec![("input_json_delta", "partial_json", input_of(call))],
@@ -169,7 +101,7 @@ fn parts(turn: &Turn, asked: &Asked<'_>) -> Vec<Part> {
     parts
 }
 
-fn events(turn: &Turn, asked: &Asked<'_>) -> Vec<String> {
+pub(super) fn events(turn: &Turn, asked: &Asked<'_>) -> Vec<String> {
     let usage = usage(turn, asked);
     let mut frames = vec![frame(
         "message_start",
@@ -198,7 +130,7 @@ fn events(turn: &Turn, asked: &Asked<'_>) -> Vec<String> {
             frames.push("event: future\ndata: {\"news\":true}\n\n: a comment\n\n".to_owned());
         }
         for (kind, field, text) in part.grows {
-            for piece in pieces(kind, &text) {
+            for piece in grown(kind, &text) {
                 let delta = json!({ "type": kind, field: piece });
                 let event = json!({ "type": "content_block_delta", "index": index, "delta": delta });
                 frames.push(frame("content_block_delta", &event));
@@ -213,39 +145,13 @@ fn events(turn: &Turn, asked: &Asked<'_>) -> Vec<String> {
     frames
 }
 
-fn frame(name: &str, data: &Value) -> String {
-    format!("event: {name}\ndata: {data}\n\n")
-}
-
 /// Signatures come whole, as from the vendor; the rest in pieces; nothing as no piece, but for
 /// a tool without arguments, which streams an empty text.
-fn pieces(kind: &str, text: &str) -> Vec<String> {
+fn grown(kind: &str, text: &str) -> Vec<String> {
     if kind == "signature_delta" || (text.is_empty() && kind == "input_json_delta") {
         return vec![text.to_owned()];
     }
-    let letters: Vec<char> = text.chars().collect();
-    letters.chunks(PIECE).map(|piece| piece.iter().collect()).collect()
-}
-
-fn input_of(call: &Call) -> String {
-    match (&call.json, &call.input) {
-        (Some(json), _) => json.clone(),
-        (None, Some(table)) => serde_json::to_string(table).unwrap_or_default(),
-        (None, None) => String::new(),
-    }
-}
-
-fn usage(turn: &Turn, asked: &Asked<'_>) -> Usage {
-    turn.usage.unwrap_or_else(|| {
-        let letters = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let calls: usize = turn.calls.iter().map(|call| call.name.len() + input_of(call).len()).sum();
-        let said = letters(&turn.text) + letters(&turn.thinking) + calls;
-        Usage {
-            input: u64::try_from(asked.body_bytes / 4).unwrap_or(u64::MAX),
-            output: u64::try_from(said / 4 + 1).unwrap_or(u64::MAX),
-            ..Usage::default()
-        }
-    })
+    pieces(text)
 }
 
 fn tokens(usage: &Usage, output: u64) -> Value {
@@ -259,14 +165,4 @@ fn tokens(usage: &Usage, output: u64) -> Value {
 
 fn message_id(asked: &Asked<'_>) -> String {
     format!("msg_{}", short(asked, "message"))
-}
-
-fn call_id(asked: &Asked<'_>, place: usize) -> String {
-    format!("toolu_{}", short(asked, &format!("call {place}")))
-}
-
-fn short(asked: &Asked<'_>, what: &str) -> String {
-    let Asked { conversation, scenario, turn, .. } = asked;
-    let all = sha256(format!("{conversation}\n{scenario}\n{turn}\n{what}").as_bytes());
-    all.chars().take(24).collect()
 }

@@ -1,0 +1,62 @@
+//! The adapter: one HTTP client, and what a wire says of composing and folding.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::config::{Config, Error as ConfigError};
+use crate::http::Client;
+use crate::{Delta, Provider, Request, Response, Wire, anthropic, call, compatible, compose, openai};
+
+/// The adapter of one wire. Holds one connection pool.
+#[derive(Debug)]
+pub struct Adapter {
+    wire: Wire,
+    client: Client,
+}
+
+impl Adapter {
+    /// Builds the adapter of the configuration's wire; connects to nothing yet.
+    ///
+    /// # Errors
+    /// When the base URL or the key cannot be used.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        Ok(Self { wire: config.wire, client: Client::new(config)? })
+    }
+
+    /// The same, to be shared.
+    ///
+    /// # Errors
+    /// When the base URL or the key cannot be used.
+    pub fn connect(config: Config) -> Result<Arc<dyn Provider>, ConfigError> {
+        Ok(Arc::new(Self::new(config)?))
+    }
+}
+
+impl Provider for Adapter {
+    fn compose(&self, request: &Request) -> Result<Bytes, compose::Error> {
+        self.wire.compose(request)
+    }
+
+    fn call<'a>(
+        &'a self,
+        body: Bytes,
+        on_delta: &'a mut (dyn FnMut(Delta) + Send),
+    ) -> BoxFuture<'a, Result<Response, call::Error>> {
+        match self.wire {
+            Wire::Messages => self.client.call::<anthropic::Fold>(body, on_delta).boxed(),
+            Wire::Responses => self.client.call::<openai::Fold>(body, on_delta).boxed(),
+            Wire::Chat => self.client.call::<compatible::Fold>(body, on_delta).boxed(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.wire.name()
+    }
+
+    fn endpoint(&self) -> &str {
+        self.client.endpoint()
+    }
+}

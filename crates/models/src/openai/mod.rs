@@ -1,0 +1,9 @@
+//! OpenAI Responses, stateless: how it is composed and folded.
+//!
+//! <https://platform.openai.com/docs/api-reference/responses>
+
+mod compose;
+mod fold;
+
+pub(crate) use compose::body as compose;
+pub(crate) use fold::Fold;
