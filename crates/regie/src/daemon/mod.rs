@@ -63,7 +63,11 @@ pub(crate) async fn serve(home: &Home) -> Result<File> {
         }
     };
     let served = server::serve(listener, Arc::clone(&control), ending).await;
-    [keeping, telling, sweeping].iter().for_each(tokio::task::JoinHandle::abort);
+    for task in [keeping, telling, sweeping] {
+        task.abort();
+        // What it was at is on record, or is not.
+        let _ = task.await;
+    }
     end(home, &control, &runner, journal).await;
     served?;
     Ok(lock)

@@ -51,3 +51,17 @@ fn nothing_is_started_any_more() {
     bench.end();
     assert!(!bench.path("ledger").exists());
 }
+
+#[test]
+fn a_runner_that_stands_still_is_ended_with_what_it_runs() {
+    let mut bench = Bench::new();
+    let work = bench.work("shell", json!({"command": "echo x >> ledger; exec sleep 1007.1002"}));
+    bench.start(&work);
+    until("the step begins", || bench.path("ledger").exists());
+    let runner = bench.runner_pid().and_then(rustix::process::Pid::from_raw).unwrap();
+    rustix::process::kill_process(runner, rustix::process::Signal::STOP).unwrap();
+    bench.end();
+    assert_gone("1007.1002");
+    bench.restart_daemon();
+    assert_eq!(bench.status(&work), Status::Unknown);
+}
