@@ -1,10 +1,11 @@
 //! A daemon that is asked to end leaves nothing alive and loses nothing.
 
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::world::{World, alive, until};
+use crate::world::{Said, World, alive, until};
 
 /// The first try of the command does not come to its end; the next one finds that it was tried.
 const SLOW: &str = r#"
@@ -96,6 +97,24 @@ fn the_runner_of_a_run_that_rests_does_not_outlive_the_daemon() {
     assert_eq!(world.ask(&["resume", "last", "--detach"]).code, Some(0));
     assert_eq!(world.ask(&["gate", "approve", gate["gate"].as_str().unwrap()]).code, Some(0));
     assert_eq!(world.ended("last").end, "done");
+    stop(&world);
+}
+
+#[test]
+fn a_client_that_follows_brings_the_daemon_back_and_misses_nothing() {
+    let mark = "1007.2003";
+    let world = world(mark);
+    let mut client = world.regie(&with(&["--yes"]));
+    let client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the command runs", || !alive(mark).is_empty());
+    let stopped = world.ask(&["serve", "--stop"]);
+    assert_eq!(stopped.code, Some(0), "{stopped:?}");
+    let said = Said::of(client.wait_with_output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let events = said.lines().into_iter().filter(|line| line["type"] == "event");
+    let seen: Vec<_> = events.map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seen, (1..=seen.len() as u64).collect::<Vec<_>>(), "each event once, in order");
+    assert_eq!(facts(&world, "last", "ended").len(), 1);
     stop(&world);
 }
 
