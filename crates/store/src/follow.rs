@@ -136,6 +136,6 @@ impl Tree {
     }
 }
 
-fn base_ref(branch: &str) -> String {
+pub(crate) fn base_ref(branch: &str) -> String {
     format!("refs/bases/{branch}")
 }

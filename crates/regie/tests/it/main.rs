@@ -20,6 +20,7 @@ mod reference;
 mod refusals;
 mod services;
 mod setup;
+mod shut;
 mod sleep;
 mod start;
 #[cfg(target_os = "linux")]
