@@ -25,7 +25,7 @@ pub struct Dispatch {
     pub host: HostExecutor,
     /// Steps in the jail.
     pub jail: Arc<dyn Executor>,
-    /// The setups among them.
+    /// The setups and trials among them.
     pub setup: SetupExecutor,
     /// Tools outside the jail, by name.
     pub outside: BTreeMap<String, Arc<dyn Executor>>,
@@ -37,7 +37,7 @@ impl Dispatch {
             StepKind::ModelCall | StepKind::Compaction => &self.model,
             StepKind::Checkpoint => &self.host,
             StepKind::ToolCall if HostExecutor::has(&work.tool) => &self.host,
-            StepKind::ToolCall if SetupExecutor::has(&work.tool) => &self.setup,
+            StepKind::ToolCall | StepKind::Verdict if SetupExecutor::has(work) => &self.setup,
             StepKind::ToolCall if self.outside.contains_key(&work.tool) => &*self.outside[&work.tool],
             _ => &*self.jail,
         }

@@ -220,6 +220,9 @@ impl Making<'_> {
         let owner = Tree::inspect(Path::new(&mission.repository))?;
         let unborn = Unborn::new(tree.clone(), branch);
         let mut made = Made { mission, forked: forked.clone(), toolbox, warnings: Vec::new(), unborn };
+        if let Some(base) = self.parent.base(&tree, self.point) {
+            made.mission.base = base.hex().to_owned();
+        }
         let files = self.files(&tree, &made.mission, from)?;
         match &files {
             Some(files) => forked.snapshot = Some(files.hex().to_owned()),
@@ -244,8 +247,6 @@ impl Making<'_> {
         let included = workspace.include(&owner)?;
         made.warnings.extend(start::not_included(&included));
         made.mission.withheld = start::withheld(&included);
-        // Before the files: one that is of no use is cleaned away.
-        self.environment(&mut made, &workspace)?;
         if let Some(files) = &files {
             tree.snapshot_hold(branch, files)?;
             workspace.restore(files).map_err(|error| {
@@ -253,6 +254,8 @@ impl Making<'_> {
                 self.parent.files_gone(self.point)
             })?;
         }
+        // After the files: which environment it is depends on them.
+        self.environment(&mut made, &workspace)?;
         self.spool(run, &made.forked)?;
         Ok(made)
     }

@@ -56,6 +56,12 @@ pub fn derive(event: &Recorded, mission: &Mission, asked: Option<&str>) -> Optio
             format!("regie gate show {gate}, then approve or refuse it"),
         ),
         Fact::Ended { end } => ("ended", ended(*end).to_owned(), format!("regie show {run}")),
+        // What is repeated are calls of the agent: its words go nowhere.
+        Fact::Parked { reason: Parking::Blocked { code, .. } } if code == engine::native::STALLED => (
+            "parked",
+            "The run rests: the agent repeats itself".to_owned(),
+            format!("regie show {run}; then regie say {run} \"…\", and regie resume {run}"),
+        ),
         Fact::Parked { reason: Parking::Blocked { hint, .. } } => {
             ("parked", "The run rests".to_owned(), format!("{hint}; then: regie resume {run}"))
         }

@@ -126,17 +126,22 @@ impl Parent {
         if let Some(committed) = self.committed(tree, point, Strictly::SinceTheAgentFinished)? {
             return self.there(tree, point, committed);
         }
-        if let Some(snapshot) = before_next_write(self.events.get(point.events..).unwrap_or_default()) {
-            return self.there(tree, point, self.named(snapshot)?);
+        if let Some(files) = self.kept_next(tree, self.events.get(point.events..).unwrap_or_default())? {
+            return self.there(tree, point, files);
         }
         let dir = layout.workspace(self.run);
-        if let Ok(workspace) = tree.workspace_open(&self.charter.started.branch, &dir) {
-            let now = workspace.snapshot()?.tree;
+        let opened =
+            tree.workspace_open(&self.charter.started.branch, &dir).and_then(|there| there.snapshot());
+        // One that is taken away meanwhile is on record.
+        if let Some(now) =
+            opened.map(Some).or_else(|error| if dir.exists() { Err(error) } else { Ok(None) })?
+        {
+            let now = now.tree;
             // A write that has begun meanwhile has a snapshot of before: an intention is on record first.
             let seq = point.events.try_into().unwrap_or(u64::MAX);
             let since = journal.history(self.run, seq, PAGE)?;
-            return match before_next_write(&since) {
-                Some(snapshot) => self.there(tree, point, self.named(snapshot)?),
+            return match self.kept_next(tree, &since)? {
+                Some(files) => self.there(tree, point, files),
                 None => Ok(now),
             };
         }
@@ -148,6 +153,48 @@ impl Parent {
             Some(committed) => self.there(tree, point, committed),
             None => Err(self.files_gone(point)),
         }
+    }
+
+    /// What the changes of the run were counted against at a point: what it started from, or the line that
+    /// its branch had followed by then. What others have merged is no change of a run that goes on from it.
+    pub(crate) fn base(&self, tree: &Tree, point: Point) -> Option<Commit> {
+        let checkpoints = self.upto(point).iter().rev().filter(|event| self.is_checkpoint(event));
+        let last = checkpoints.filter_map(checkpoint).next()?;
+        let base: Commit = last.base.parse().ok()?;
+        // One that nothing refers to any more is of no use.
+        tree.tree_of(&base).is_ok().then_some(base)
+    }
+
+    fn is_checkpoint(&self, event: &Recorded) -> bool {
+        let planned = event.header.fact.step().and_then(|step| self.planned.get(&step));
+        planned.is_some_and(|planned| planned.kind == StepKind::Checkpoint)
+    }
+
+    /// The files before any of these events changed them: as the first checkpoint committed them, before the
+    /// line came in, or the snapshot before the first write. `None` when nothing has changed them.
+    fn kept_next(&self, tree: &Tree, events: &[Recorded]) -> Result<Option<TreeId>, Error> {
+        let mut checkpoints = BTreeSet::new();
+        for event in events {
+            match &event.header.fact {
+                Fact::StepPlanned(planned) if planned.kind == StepKind::Checkpoint => {
+                    checkpoints.insert(planned.step);
+                }
+                Fact::StepIntended { snapshot: Some(snapshot), .. } => return self.named(snapshot).map(Some),
+                Fact::StepCompleted { step, .. }
+                    if checkpoints.contains(step) || self.is_checkpoint(event) =>
+                {
+                    let done = checkpoint(event).filter(|done| done.followed);
+                    let Some(commit) = done.and_then(|done| done.commit) else { continue };
+                    let Ok(commit) = commit.parse::<Commit>() else { continue };
+                    let own = tree.before_following(&commit)?;
+                    if let Some(own) = own {
+                        return Ok(Some(tree.tree_of(&own)?));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     fn named(&self, snapshot: &str) -> Result<TreeId, Error> {
@@ -184,10 +231,7 @@ impl Parent {
                 Fact::StepCompleted { outcome: Outcome::Succeeded, .. }
                     if planned.kind == StepKind::Checkpoint =>
                 {
-                    let payload = event.payload.as_ref().map(|payload| payload.0.as_slice());
-                    let done: Option<Checkpoint> =
-                        payload.and_then(|bytes| serde_json::from_slice(bytes).ok());
-                    commit = done.map(|done| done.commit.unwrap_or(done.base));
+                    commit = checkpoint(event).map(|done| done.commit.unwrap_or(done.base));
                 }
                 _ => {}
             }
@@ -226,12 +270,10 @@ pub(crate) fn output(event: &Recorded) -> Option<(String, Digest)> {
     Some((name.to_owned(), value["artifact"].as_str()?.parse().ok()?))
 }
 
-/// The snapshot that was taken before the first write in these events.
-fn before_next_write(events: &[Recorded]) -> Option<&str> {
-    events.iter().find_map(|event| match &event.header.fact {
-        Fact::StepIntended { snapshot: Some(snapshot), .. } => Some(snapshot.as_str()),
-        _ => None,
-    })
+/// What a checkpoint that succeeded has committed.
+fn checkpoint(event: &Recorded) -> Option<Checkpoint> {
+    let Fact::StepCompleted { outcome: Outcome::Succeeded, .. } = event.header.fact else { return None };
+    serde_json::from_slice(&event.payload.as_ref()?.0).ok()
 }
 
 /// Merge, delivery and the questions to the owner: where the work is over.

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub const CHECKPOINT: &str = "checkpoint";
 /// The tool name of a verdict step.
 pub const VERDICT: &str = "verdict";
+/// The tool name of a verdict step before the work: the files are as they were when it is over.
+pub const TRIAL: &str = "trial";
 /// The tool name of a merge step.
 pub const MERGE: &str = "merge";
 /// The tool name of a deliver step.

@@ -12,7 +12,7 @@ mod fork;
 mod relief;
 mod said;
 mod setup;
-mod stall;
+pub(crate) mod stall;
 mod turn;
 mod view;
 
@@ -151,13 +151,14 @@ impl Native {
     }
 
     fn judge(&self) -> Next {
+        let tool = if self.view.stage == Stage::Trying { host::TRIAL } else { host::VERDICT };
         let specs = self.view.due_criteria().map(|command| {
             let request = VerdictRequest { command: command.to_owned() };
             StepSpec {
                 kind: StepKind::Verdict,
                 effect: Effect::WorkspaceWrite,
                 risk: Risk::Workspace,
-                tool: host::VERDICT.into(),
+                tool: tool.into(),
                 request: Request::Whole(json(&request)),
                 reserve: Amount::CALL,
                 timeout: self.view.config.tool_timeout,

@@ -129,7 +129,8 @@ pub(crate) struct Bounds {
 /// How a run begins.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Beginning {
-    /// Approve in advance the merge of a proposal whose criteria pass
+    /// Approve in advance the merge of a proposal whose criteria pass; one that nothing has checked asks
+    /// all the same
     #[arg(long)]
     pub(crate) yes: bool,
     /// Start it, print its id, and leave it to the daemon

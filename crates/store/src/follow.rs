@@ -81,6 +81,15 @@ impl Tree {
         self.ref_head(&base_ref(branch))
     }
 
+    /// The head of a branch before it followed its line, from the commit that it followed with; `None`
+    /// when that commit is no merge.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub fn before_following(&self, commit: &Commit) -> Result<Option<Commit>, Error> {
+        Ok(self.parent(commit, 2)?.and(self.parent(commit, 1)?))
+    }
+
     /// Those of the paths whose content in `commit` still has the marks of a conflict.
     ///
     /// # Errors

@@ -100,16 +100,26 @@ impl Tree {
     }
 }
 
+/// A workspace whose files are recorded for good. Until it is dropped nobody else works on it: what is
+/// taken away under a snapshot would be an empty one.
+#[derive(Debug)]
+pub struct PutBy {
+    /// What no tree can hold although somebody may want it. The workspace may go when that is nothing.
+    pub skipped: Vec<Skipped>,
+    _hold: Workspace,
+}
+
 impl Workspace {
-    /// Records the files for good, under the name of the run, and gives what no tree can hold although
-    /// somebody may want it. The workspace may go when that is nothing.
+    /// Records the files for good, under the name of the run.
     ///
     /// # Errors
     /// As [`Workspace::snapshot`].
-    pub fn put_by(&self, run: &str) -> Result<Vec<Skipped>, Error> {
-        let Snapshot { tree, skipped } = self.snapshot()?;
+    pub fn put_by(&self, run: &str) -> Result<PutBy, Error> {
+        let held = self.held()?;
+        let Snapshot { tree, skipped } = held.record()?;
         self.tree().leave(run, &tree)?;
-        Ok(skipped.into_iter().filter(|skipped| skipped.why != Why::Special).collect())
+        let skipped = skipped.into_iter().filter(|skipped| skipped.why != Why::Special).collect();
+        Ok(PutBy { skipped, _hold: held })
     }
 }
 

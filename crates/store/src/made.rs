@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::{split_nul, to_path};
-use crate::id::Commit;
+use crate::id::TreeId;
 use crate::include::no_follow;
 use crate::snapshot::make_writable;
 use crate::workspace::{Workspace, remove_if_there};
@@ -71,12 +71,12 @@ impl Workspace {
         remove_if_there(&self.made_path())
     }
 
-    /// Notes what a setup has made, and puts the files of the commit `base` back as they were: only what
-    /// the agent changes is the agent's work. Repeating it is safe.
+    /// Notes what a setup has made, and puts `files`, which it began with, back as they were: only what the
+    /// agent changes is the agent's work. Repeating it is safe.
     ///
     /// # Errors
     /// When the note cannot be written or the files cannot be put back.
-    pub fn settle(&self, base: &Commit) -> Result<(), Error> {
+    pub fn settle(&self, files: &TreeId) -> Result<(), Error> {
         let mut note = Vec::new();
         for path in self.strangers()? {
             note.extend_from_slice(path.as_os_str().as_bytes());
@@ -90,7 +90,7 @@ impl Workspace {
             .doing("list what a setup made")?;
         note.extend_from_slice(&ignored);
         self.note(&note)?;
-        self.restore(&self.tree().tree_of(base)?)
+        self.restore(files)
     }
 
     /// Copies what was made to the directory `to`, which appears whole or not at all. One that is there

@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::doubt::Doubt;
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::{self, join_nul, split_nul, to_path};
 use crate::id::{TreeId, Treeish as _};
@@ -72,7 +73,7 @@ impl Workspace {
         self.held()?.record()
     }
 
-    fn record(&self) -> Result<Snapshot, Error> {
+    pub(crate) fn record(&self) -> Result<Snapshot, Error> {
         self.clear_left_overs()?;
         let mut last = self.recall();
         if let Some(seen) = last.take_if(|seen| seen.holds(self)) {
@@ -88,6 +89,7 @@ impl Workspace {
         };
         let untracked = self.untracked()?;
         let mut scan = Scan::new(self.dir());
+        scan.doubt = Doubt::of(self);
         for path in &tracked.submodules {
             scan.submodule(path);
         }
@@ -98,6 +100,7 @@ impl Workspace {
             scan.untracked(path);
         }
         scan.look_around();
+        self.distrust(&scan.doubt)?;
         self.index_remove(&scan.gone)?;
         let is_added = self.index_add(&mut scan, last.as_ref())?;
         let submodules = match is_added {
@@ -126,6 +129,12 @@ impl Workspace {
 
     fn reset(&self, tree: &TreeId) -> Result<(), Error> {
         self.clear_left_overs()?;
+        let mut scan = Scan::new(self.dir());
+        scan.doubt = Doubt::of(self);
+        for path in self.tracked()?.files {
+            scan.tracked(path);
+        }
+        self.distrust(&scan.doubt)?;
         let rewrite = || self.git("read-tree").args(["--reset", "-u", tree.hex()]).run();
         if rewrite().is_err() {
             // An agent may have taken away the owner's right to write: give it back once. Or it has filled
@@ -293,11 +302,19 @@ struct Scan<'a> {
     present: Vec<(PathBuf, Stamp)>,
     gone: Vec<PathBuf>,
     skipped: BTreeSet<Skipped>,
+    doubt: Doubt,
 }
 
 impl<'a> Scan<'a> {
     fn new(dir: &'a Path) -> Self {
-        Self { dir, parents: HashMap::new(), present: Vec::new(), gone: Vec::new(), skipped: BTreeSet::new() }
+        Self {
+            dir,
+            parents: HashMap::new(),
+            present: Vec::new(),
+            gone: Vec::new(),
+            skipped: BTreeSet::new(),
+            doubt: Doubt::default(),
+        }
     }
 
     fn skip(&mut self, path: PathBuf, why: Why) {
@@ -339,7 +356,10 @@ impl<'a> Scan<'a> {
     fn find(&mut self, path: &Path) -> Result<Stamp, Absent> {
         self.parent(path)?;
         match self.dir.join(path).symlink_metadata() {
-            Ok(meta) if meta.is_file() || meta.is_symlink() => Ok(Stamp::from(&meta)),
+            Ok(meta) if meta.is_file() || meta.is_symlink() => {
+                self.doubt.look(path, &meta);
+                Ok(Stamp::from(&meta))
+            }
             Ok(meta) if meta.is_dir() => Err(Absent::Nothing),
             Ok(_) => Err(Absent::Special),
             Err(error) => Err(absent_or_unreadable(&error)),

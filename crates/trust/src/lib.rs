@@ -3,6 +3,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`policy`] | the rules: deny → ask → allow, the strictest match wins; pure |
+//! | [`proof`] | what a proposal must show before an approval in advance covers its merge |
 //! | [`leases`] | a run's authority as records: grant, revoke, and the pure subset check |
 //! | [`door`] | the kernel's `Authority` port: reads the lease, judges, holds the daily cap |
 //!
@@ -12,6 +13,7 @@
 pub mod door;
 pub mod leases;
 pub mod policy;
+pub mod proof;
 
 pub use door::{DayCap, Door, History};
 pub use policy::{Case, Policy, Ruling};

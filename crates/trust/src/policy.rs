@@ -7,6 +7,8 @@
 use domain::{Effect, GateId, Lease, Risk, StepKind, Verdict};
 use kernel::port::Action;
 
+use crate::proof;
+
 /// The tool that proposes a merge into Regie's own line. A lease that names it may propose; whether
 /// the merge happens is for a gate, or for a standing approval.
 pub const MERGE: &str = "merge";
@@ -15,6 +17,8 @@ pub const DELIVER: &str = "deliver";
 /// The tool that sets a project up: the only step that has the machine's network.
 pub const SETUP: &str = "setup";
 
+const IN_ADVANCE: &str = "the owner approved merges of this run when it was started (--yes)";
+
 /// All that a decision depends on.
 #[derive(Debug, Clone)]
 pub struct Case<'a> {
@@ -22,7 +26,7 @@ pub struct Case<'a> {
     pub action: &'a Action<'a>,
     /// Under which authority, as it is on record at this moment.
     pub lease: &'a Lease,
-    /// Whether the owner approved merges of this lease in advance (`--yes`).
+    /// Whether the owner approved in advance (`--yes`) the merges of this lease whose criteria pass.
     pub merge_approved: bool,
 }
 
@@ -81,11 +85,12 @@ impl Policy {
                 rule: format!("{}: approved at {gate}", rule.text),
                 gate: Some(gate),
             },
-            (Verdict::Ask, None) if is_merge(case) && case.merge_approved => Ruling {
-                verdict: Verdict::Allow,
-                rule: "the owner approved merges of this run when it was started (--yes)".into(),
-                gate: None,
-            },
+            (Verdict::Ask, None) if is_merge(case) && case.merge_approved => {
+                match proof::lacking(case.action.request) {
+                    None => Ruling { verdict: Verdict::Allow, rule: IN_ADVANCE.into(), gate: None },
+                    Some(why) => Ruling { verdict: Verdict::Ask, rule: why.into(), gate: None },
+                }
+            }
             _ => Ruling { verdict: rule.verdict, rule: rule.text.into(), gate: None },
         }
     }

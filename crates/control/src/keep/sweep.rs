@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use domain::{Digest, Fact, ProjectId, RunId, Timestamp};
 use kernel::port::{Artifacts, Journal, Records, RunRow};
-use store::{Skipped, Tree, TreeId};
+use store::{PutBy, Skipped, Tree, TreeId};
 
 use super::view::{Item, Sweep, Swept};
 use super::{GONE, name_of, size};
@@ -113,11 +113,12 @@ impl Ground {
         if self.order.dry_run {
             return Some(item);
         }
-        match self.put_by(run, charter) {
-            Ok(skipped) if skipped.is_empty() => {}
-            Ok(skipped) => return Some(stays(item, only_there(&skipped))),
+        // Held until it is gone: a fork that reads it meanwhile waits, and then finds the record.
+        let _put_by = match self.put_by(run, charter) {
+            Ok(put_by) if put_by.skipped.is_empty() => put_by,
+            Ok(put_by) => return Some(stays(item, only_there(&put_by.skipped))),
             Err(error) => return Some(stays(item, view::with_causes(&error))),
-        }
+        };
         if let Err(error) = take_away(&room) {
             return Some(stays(item, format!("it cannot be removed: {error}")));
         }
@@ -125,13 +126,13 @@ impl Ground {
         Some(item)
     }
 
-    /// Records what is in a workspace, and holds the run's snapshots. What no tree can hold.
-    fn put_by(&self, run: RunId, charter: &Charter) -> Result<Vec<Skipped>, Error> {
+    /// Records what is in a workspace, and holds the run's snapshots.
+    fn put_by(&self, run: RunId, charter: &Charter) -> Result<PutBy, Error> {
         let tree = self.tree(charter.mission.project)?;
         let workspace = tree.workspace_open(&charter.started.branch, &self.layout.workspace(run))?;
-        let skipped = workspace.put_by(&run.to_string())?;
+        let put_by = workspace.put_by(&run.to_string())?;
         tree.keep(&run.to_string(), &self.snapshots(run)?)?;
-        Ok(skipped)
+        Ok(put_by)
     }
 
     /// A git dir that is there. None is made: what it should hold would be missing.

@@ -11,6 +11,7 @@ mod missions;
 mod restart;
 mod runs;
 mod say;
+mod seams;
 mod undo;
 mod wire;
 mod workspaces;

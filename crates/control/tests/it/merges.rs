@@ -123,6 +123,19 @@ fn a_line_that_another_mission_moved_is_asked_about_anew() {
 }
 
 #[test]
+fn what_nothing_has_checked_asks_also_when_merges_were_approved_in_advance() {
+    let mut world = World::new();
+    let run = world.start(StartMission { approve_merge: true, ..world.note() }).unwrap().run;
+    let gate = world.gate(&run);
+    let why = gate.reason.clone().unwrap();
+    assert!(why.contains("--yes") && why.contains("nothing was checked"), "{why}");
+    world.restart();
+    assert_eq!(world.gate(&run).gate, gate.gate, "it asks on");
+    world.answer(&gate, "approve").unwrap();
+    assert_eq!(world.ended(&run).0, "done");
+}
+
+#[test]
 fn missions_approved_in_advance_all_come_to_their_merges() {
     let world = World::new();
     let yes = |mission| StartMission { approve_merge: true, ..mission };
@@ -168,10 +181,14 @@ fn in_conflict(world: &World) -> String {
 fn a_conflict_goes_back_to_the_agent_with_both_versions() {
     let world = mends_and_then("cp sum.sh SEEN; printf 'echo \"$(($1+$2))\"\\n' > sum.sh");
     let run = in_conflict(&world);
-    world.until(&run, |run| run.status == "waiting" && world.model_requests().len() > 5);
-    let told = world.model_requests();
-    let told = told.iter().map(|request| request["messages"].to_string()).max_by_key(String::len).unwrap();
-    assert!(told.contains("other changes were merged into `main`") && told.contains("- sum.sh"), "{told}");
+    let told = || {
+        let requests = world.model_requests();
+        let mut requests = requests.iter().map(|request| request["messages"].to_string());
+        requests.rfind(|told| told.contains("other changes were merged into `main`"))
+    };
+    world.until(&run, |run| run.status == "waiting" && told().is_some());
+    let told = told().unwrap();
+    assert!(told.contains("- sum.sh"), "{told}");
     let seen = std::fs::read_to_string(world.workspace(&run).join("SEEN")).unwrap();
     for part in ["<<<<<<< ", "echo $(($1 + $2))\n", "=======", "echo \"$(($1-$2))\"\n", ">>>>>>> "] {
         assert!(seen.contains(part), "no {part}: {seen}");

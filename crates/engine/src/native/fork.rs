@@ -73,6 +73,7 @@ impl View {
         let keeps_files = forked.snapshot.is_some();
         if !keeps_files {
             self.touched = false;
+            self.unresolved.clear();
         }
         // What was said and not read belongs to the mission that is over.
         self.unread.clear();

@@ -20,6 +20,10 @@ impl View {
     }
 
     pub(super) fn set_up(&mut self, seq: u64, outcome: Outcome, payload: Option<&Payload>) {
+        if outcome == Outcome::Cancelled && !self.is_spoken_to() {
+            // The owner lets the run rest: the setup is due again when it goes on, and asked for again.
+            return;
+        }
         let output = output::read(payload).unwrap_or_default();
         let how = match outcome {
             Outcome::Succeeded => None,

@@ -22,6 +22,9 @@ const IDLE: u32 = 25;
 /// How much of a call is told.
 const TOLD: usize = 120;
 
+/// What the record says when the agent is asked for a new plan.
+pub(crate) const REPLANS: &str = "the agent is asked for a new plan";
+
 /// The stable code of a run that rests because it gets nowhere.
 pub const CODE: &str = "run.stalled";
 
@@ -190,7 +193,14 @@ impl View {
     pub(super) fn watch(&mut self, seq: u64, found: Option<Finding>) {
         match found {
             None => {}
-            Some(Finding::Replan(what)) => self.say(seq, prompt::stalled(&what)),
+            Some(Finding::Replan(what)) => {
+                self.say(seq, prompt::stalled(&what));
+                // Waits for nothing: it is on record, and so before the owner's eyes, what the agent is told.
+                if self.stage == Stage::Asking {
+                    let why = format!("{REPLANS}: {what}");
+                    self.stage = Stage::Pausing { until: self.at, why };
+                }
+            }
             Some(Finding::Rest(what)) => self.stage = Stage::Stalled { what },
         }
     }

@@ -38,7 +38,7 @@ pub(super) enum Stage {
     Trying,
     /// The run gets nowhere and rests.
     Stalled { what: String },
-    /// The vendor asked to wait.
+    /// The vendor asked to wait; or nothing is waited for, and the reason is what the owner is to see.
     Pausing { until: Timestamp, why: String },
     /// The workspace is committed before the criteria are judged.
     Checkpointing,
@@ -125,8 +125,9 @@ pub(super) struct View {
     pub(super) unread: Vec<String>,
     /// Events that came before the first of this run: positions count over all of them.
     pub(super) offset: u64,
-    /// The last position.
+    /// The last position, and when that was.
     pub(super) position: u64,
+    pub(super) at: Timestamp,
     /// Whether the last event was the one that the run goes on with from another one.
     pub(super) is_at_fork: bool,
     jobs: BTreeMap<StepNo, Job>,
@@ -175,6 +176,7 @@ impl View {
             unread: Vec::new(),
             offset: 0,
             position: 0,
+            at: Timestamp(0),
             is_at_fork: false,
             jobs: BTreeMap::new(),
         }
@@ -185,7 +187,7 @@ impl View {
             self.offset = self.position;
         }
         let seq = self.offset.saturating_add(header.seq);
-        self.position = seq;
+        (self.position, self.at) = (seq, header.at);
         let was_at_fork = std::mem::take(&mut self.is_at_fork);
         match &header.fact {
             Fact::RunStarted(started) => self.start(header, started, payload),

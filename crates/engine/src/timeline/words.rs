@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::host;
-use crate::native::done;
+use crate::native::{done, stall};
 use crate::words::clean;
 
 /// Which field of a tool's input says most.
@@ -32,6 +32,9 @@ pub(super) fn request_title(planned: &StepPlanned, payload: Option<&Payload>) ->
     match (planned.kind, planned.tool.as_str()) {
         (StepKind::Verdict, _) => format!("check: {}", clean(&call.command.unwrap_or_default(), 100)),
         (StepKind::Checkpoint, _) => "checkpoint".into(),
+        (StepKind::Timer, _) if call.reason.as_ref().is_some_and(|why| why.starts_with(stall::REPLANS)) => {
+            clean(&call.reason.unwrap_or_default(), 160)
+        }
         (StepKind::Timer, _) => format!("wait: {}", clean(&call.reason.unwrap_or_default(), 100)),
         (_, host::MERGE) => format!("merge this proposal into {}", clean(&line, 60)),
         (_, host::DELIVER) => format!("deliver to {}", clean(&line, 60)),

@@ -44,7 +44,7 @@ fn a_proposal_is_frozen_tried_before_the_work_and_decides_at_its_end() {
     reloads(&world);
     // It became no step: what comes next are its commands.
     let steps = world.go();
-    assert_eq!(steps.iter().map(|step| step.tool.as_str()).collect::<Vec<_>>(), ["verdict", "verdict"]);
+    assert_eq!(steps.iter().map(|step| step.tool.as_str()).collect::<Vec<_>>(), ["trial", "trial"]);
     assert_eq!(world.request(&steps[0]), json!({"command": "node --test"}));
     world.done(&steps[0], Outcome::Failed, &output("1 failing", 1));
     reloads(&world);
@@ -97,7 +97,7 @@ fn a_proposal_is_frozen_tried_before_the_work_and_decides_at_its_end() {
 fn the_first_list_stands() {
     let mut world = asked();
     world.model(&calls(vec![define("t1", &["true"]), define("t2", &["false"])]));
-    let step = world.one("verdict");
+    let step = world.one("trial");
     assert_eq!(world.request(&step), json!({"command": "true"}));
     world.done(&step, Outcome::Succeeded, &output("", 0));
     assert!(world.last_said().contains("None of them tells whether the goal is reached"));
@@ -115,7 +115,7 @@ fn what_is_no_definition_is_answered_and_freezes_nothing() {
     let messages = world.messages();
     assert!(messages[2]["content"][0]["content"].as_str().unwrap().contains("give 1 to 8"));
     world.model(&calls(vec![define("t2", &["make"])]));
-    world.one("verdict");
+    world.one("trial");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_list_that_comes_late_is_tried_on_the_work_and_says_so() {
     world.model(&says("done"));
     world.checkpoint(Some("c0ffee"));
     world.model(&calls(vec![define("t2", &["node --test"])]));
-    world.verdict(0, "");
+    world.trial(0, "");
     world.model(&says("done"));
     world.checkpoint(Some("c0ffee"));
     world.verdict(0, "");
@@ -189,7 +189,7 @@ fn an_owner_who_interrupts_the_trial_is_heard_at_once() {
 fn a_cap_met_by_the_trial_ends_the_run() {
     let mut world = asked();
     world.model(&calls(vec![define("t1", &["true"])]));
-    let step = world.one("verdict");
+    let step = world.one("trial");
     world.deny(&step, domain::fact::Denial::Budget { cap: domain::budget::Exhausted::Calls });
     assert_eq!(world.end().0, End::BudgetExhausted);
 }
@@ -233,7 +233,7 @@ fn the_owner_s_own_merge_request_is_byte_for_byte_what_it_was() {
 fn a_fork_keeps_what_was_frozen_and_a_follow_up_defines_its_own() {
     let mut world = asked();
     world.model(&calls(vec![define("t1", &["node --test"])]));
-    world.verdict(1, "1 failing");
+    world.trial(1, "1 failing");
     write(&mut world, "t2");
     let upto = world.events.len();
     let mut fork = world.forked(upto, Purpose::Fork, &mission(&[]));
@@ -245,6 +245,6 @@ fn a_fork_keeps_what_was_frozen_and_a_follow_up_defines_its_own() {
     let mut next = world.forked(upto, Purpose::FollowUp, &mission(&[]));
     assert!(next.last_said().contains("call `define_done`"));
     next.model(&calls(vec![define("t3", &["make lint"])]));
-    let step = next.one("verdict");
+    let step = next.one("trial");
     assert_eq!(next.request(&step), json!({"command": "make lint"}));
 }

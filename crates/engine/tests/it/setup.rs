@@ -81,6 +81,19 @@ fn the_owners_word_meanwhile_is_read_behind_it() {
 }
 
 #[test]
+fn one_that_a_stop_cut_is_due_again() {
+    let mut world = world(false);
+    let step = world.one("setup");
+    world.done_bytes(&step, Outcome::Cancelled, Vec::new());
+    let again = world.one("setup");
+    assert_ne!(again.step, step.step);
+    world.done(&again, Outcome::Succeeded, &output("added 7 packages", 0));
+    let told = first_question(&mut world);
+    assert!(told.contains("The project was set up by `npm ci`"), "{told}");
+    assert!(!told.contains("interrupted"), "{told}");
+}
+
+#[test]
 fn a_cancellation_ends_the_run_there() {
     let mut world = world(false);
     let step = world.one("setup");

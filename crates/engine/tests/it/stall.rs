@@ -12,6 +12,24 @@ fn turn(world: &mut World, at: usize, said: &str) {
     world.model(&calls(vec![shell(&format!("t{at}"), "sh check.sh")]));
     let step = world.one("shell");
     world.done(&step, Outcome::Failed, &output(said, 1));
+    asked_for_a_plan(world);
+}
+
+/// Passes the note that the agent is asked for a new plan, when it was just told.
+fn asked_for_a_plan(world: &mut World) -> bool {
+    let Next::Run(steps) = world.driver.next(&world.state) else { return false };
+    let is_note = steps.first().is_some_and(|step| step.tool == "timer");
+    if is_note {
+        let note = world.one("timer");
+        assert!(
+            world.request(&note)["reason"]
+                .as_str()
+                .unwrap()
+                .starts_with("the agent is asked for a new plan: ")
+        );
+        world.fire(&note);
+    }
+    is_note
 }
 
 #[track_caller]
@@ -119,6 +137,7 @@ fn where_the_whole_of_a_long_result_lies_is_no_difference() {
         let mut told = output(&format!("[… 9 bytes left out; the whole in {path} …]"), 0);
         told["path"] = path.into();
         world.done(&step, Outcome::Succeeded, &told);
+        assert_eq!(asked_for_a_plan(&mut world), at == 2);
     }
     assert!(rests(&world).contains("read: log"));
 }
@@ -128,6 +147,7 @@ fn calls_of_tools_that_do_not_exist_are_a_loop_too() {
     let mut world = World::new(&["true"]);
     for at in 0..6 {
         world.model(&calls(vec![call(&format!("t{at}"), "fly", serde_json::json!({}))]));
+        assert_eq!(asked_for_a_plan(&mut world), at == 2);
     }
     assert!(rests(&world).contains("fly"));
 }

@@ -320,7 +320,18 @@ impl World {
     /// One criterion is judged.
     #[track_caller]
     pub(crate) fn verdict(&mut self, code: i32, text: &str) {
-        let step = self.one("verdict");
+        self.criterion("verdict", code, text);
+    }
+
+    /// One criterion is tried before the work.
+    #[track_caller]
+    pub(crate) fn trial(&mut self, code: i32, text: &str) {
+        self.criterion("trial", code, text);
+    }
+
+    #[track_caller]
+    fn criterion(&mut self, tool: &str, code: i32, text: &str) {
+        let step = self.one(tool);
         let outcome = if code == 0 { Outcome::Succeeded } else { Outcome::Failed };
         self.done(&step, outcome, &output(text, code));
     }

@@ -74,6 +74,7 @@ fn a_model_that_loops_for_ever_rests_far_below_the_cap() {
     assert!(said.flat().contains("3 times in a row the same: shell: sh check.sh"), "{said:?}");
     assert_eq!(world.asked().len(), 6, "three turns, a warning, three turns");
     assert!(world.asked()[3].to_string().contains("You are repeating yourself"));
+    assert!(said.err.contains("the agent is asked for a new plan: 3 times in a row"), "{}", said.err);
     let run = world.ask(&["runs", "--json"]).json()[0].clone();
     assert_eq!(run["status"], "parked", "{run}");
     assert!(run["spent"]["nanodollars"].as_u64().unwrap() < 200_000_000, "{run}");
@@ -116,6 +117,10 @@ fn a_daemon_that_dies_during_the_trial_goes_on_with_it() {
             1,
         ),
     );
+    // What a trial leaves and Git does not ignore is gone when it is over.
+    std::fs::write(world.project().join(".gitignore"), "begun\ngo\n").unwrap();
+    assert!(world.git(&["add", ".gitignore"]).status.success());
+    assert!(world.git(&["commit", "-q", "-m", "Rules"]).status.success());
     let started = world.ask(&["run", "Make the check pass", "--yes", "--detach"]);
     let name = started.out.trim_end().to_owned();
     let workspace = world.workspace(&name);

@@ -18,6 +18,7 @@ mod read;
 mod receiver;
 mod reference;
 mod refusals;
+mod rest;
 mod services;
 mod setup;
 mod shut;

@@ -26,6 +26,20 @@ fn is_there(world: &World, tree: &TreeId) -> bool {
 }
 
 #[test]
+fn nobody_takes_a_snapshot_of_a_workspace_that_is_being_taken_away() {
+    let world = World::new();
+    let workspace = world.workspace("run_1");
+    let other = world.tree.workspace_open(workspace.branch(), workspace.dir()).unwrap();
+    let put_by = workspace.put_by("run_1").unwrap();
+    let meanwhile = std::thread::spawn(move || other.snapshot().map(|snapshot| snapshot.tree));
+    let work = world.home().join("work");
+    fs::rename(&work, world.home().join("gone")).unwrap();
+    drop(put_by);
+    assert!(meanwhile.join().unwrap().is_err(), "it would be empty");
+    assert!(world.tree.left("run_1").unwrap().is_some());
+}
+
+#[test]
 fn snapshots_that_are_held_survive_a_collection_and_can_be_gone_back_to() {
     let world = World::new();
     let workspace = world.workspace("run_1");
@@ -35,7 +49,7 @@ fn snapshots_that_are_held_survive_a_collection_and_can_be_gone_back_to() {
         snapshots.push(workspace.snapshot().unwrap().tree);
     }
     put(workspace.dir(), "notes/new", "what is left");
-    assert_eq!(workspace.put_by("run_1").unwrap(), []);
+    assert_eq!(workspace.put_by("run_1").unwrap().skipped, []);
     let gone: TreeId = "0123456789012345678901234567890123456789".parse().unwrap();
     let held = BTreeSet::from([snapshots[0].clone(), snapshots[1].clone(), gone]);
     world.tree.keep("run_1", &held).unwrap();
@@ -67,7 +81,7 @@ fn what_no_tree_can_hold_is_named() {
     let workspace = world.workspace("run_1");
     put(workspace.dir(), "nested/.git/HEAD", "ref: refs/heads/main\n");
     put(workspace.dir(), "nested/file", "x");
-    let skipped = workspace.put_by("run_1").unwrap();
+    let skipped = workspace.put_by("run_1").unwrap().skipped;
     assert_eq!(skipped.len(), 1, "{skipped:?}");
     assert!(skipped[0].path.ends_with("nested/.git"), "{skipped:?}");
     assert_eq!(world.tree.left("run_2").unwrap(), None);

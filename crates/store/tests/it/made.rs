@@ -33,13 +33,17 @@ fn head(world: &World, workspace: &Workspace) -> store::Commit {
     world.tree.branch_head(workspace.branch()).unwrap()
 }
 
+fn files(world: &World, workspace: &Workspace) -> store::TreeId {
+    world.tree.tree_of(&head(world, workspace)).unwrap()
+}
+
 #[test]
 fn what_a_setup_made_is_never_committed() {
     let world = world();
     let workspace = world.workspace("r1");
     assert!(!workspace.is_set_up());
     set_up(&workspace);
-    workspace.settle(&head(&world, &workspace)).unwrap();
+    workspace.settle(&files(&world, &workspace)).unwrap();
     assert!(workspace.is_set_up());
     assert!(workspace.diff(&head(&world, &workspace)).unwrap().files.is_empty());
     assert_eq!(fs::read_to_string(workspace.dir().join("README")).unwrap(), "hello\n");
@@ -63,7 +67,7 @@ fn it_is_kept_and_brought_into_another_workspace() {
     let first = world.workspace("r1");
     first.include(&world.owner()).unwrap();
     set_up(&first);
-    first.settle(&head(&world, &first)).unwrap();
+    first.settle(&files(&world, &first)).unwrap();
     let kept = world.home().join("environments/abc");
     first.keep(&kept).unwrap();
     assert!(!kept.join("files/.env").exists(), "the owner's own files are not kept");
@@ -96,7 +100,7 @@ fn a_link_in_the_commit_leads_nothing_out() {
     let world = world();
     let first = world.workspace("r1");
     set_up(&first);
-    first.settle(&head(&world, &first)).unwrap();
+    first.settle(&files(&world, &first)).unwrap();
     let kept = world.home().join("environments/abc");
     first.keep(&kept).unwrap();
     let outside = world.home().join("outside");
@@ -127,7 +131,7 @@ fn keeping_is_all_or_nothing_and_done_once() {
     let world = world();
     let workspace = world.workspace("r1");
     set_up(&workspace);
-    workspace.settle(&head(&world, &workspace)).unwrap();
+    workspace.settle(&files(&world, &workspace)).unwrap();
     let kept = world.home().join("environments/abc");
     // What an earlier try left half made.
     put(&world.home().join("environments/abc.new"), "files/half", "x\n");

@@ -111,6 +111,21 @@ fn a_standing_approval_covers_merges_alone() {
     assert_eq!(judge(&deliver(), false).verdict, Verdict::Allow);
 }
 
+#[test]
+fn a_standing_approval_asks_where_nothing_proves_the_work() {
+    let asks = |request: &'static str| judge(&Action { request: request.as_bytes(), ..merge() }, true);
+    for unproven in ["{}", r#"{"checks":[]}"#, r#"{"checks":["a"],"proposed":[{"before":"passed"}]}"#] {
+        let ruling = asks(unproven);
+        assert_eq!(ruling.verdict, Verdict::Ask, "{unproven}");
+        assert!(ruling.rule.contains("--yes"), "the gate says why it asks all the same: {}", ruling.rule);
+    }
+    let agents = r#"{"checks":["a","b"],"proposed":[{"before":"failed"},{"before":"passed"}]}"#;
+    assert_eq!(asks(agents).verdict, Verdict::Allow);
+    // What a human approved at the gate holds.
+    let approved = Action { approved: Some(GateId::from_bytes([1; 16])), request: b"{}", ..merge() };
+    assert_eq!(judge(&approved, true).verdict, Verdict::Allow);
+}
+
 fn kinds() -> impl Strategy<Value = StepKind> {
     use StepKind as K;
     prop::sample::select(vec![

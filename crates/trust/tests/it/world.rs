@@ -46,8 +46,11 @@ pub(crate) fn action(kind: StepKind, effect: Effect, risk: Risk, tool: &str) -> 
     }
 }
 
+/// A merge of what the owner's own criterion has checked.
 pub(crate) fn merge() -> Action<'static> {
-    action(StepKind::ToolCall, Effect::IdempotentWrite, Risk::External, "merge")
+    let request = br#"{"checks":["make test"]}"#;
+    let merge = action(StepKind::ToolCall, Effect::IdempotentWrite, Risk::External, "merge");
+    Action { request, digest: Digest::of(request), ..merge }
 }
 
 pub(crate) fn deliver() -> Action<'static> {
