@@ -52,24 +52,48 @@ def start(binary, project, model, env, log):
     return model.arrivals[before][1] - began
 
 
+class House:
+    """A home of Regie's with its daemon running, which knows no project yet."""
+
+    def __init__(self, binary, here, name, model, log):
+        self.binary, self.model, self.log = binary, model, log
+        self.env = environment(here, REGIE_HOME=os.path.join(here, name), ANTHROPIC_API_KEY="scripted",
+                               ANTHROPIC_BASE_URL=model.url)
+        self.run("runs", check=True)
+
+    def run(self, *args, check=False):
+        subprocess.run([self.binary, *args], env=self.env, check=check, stdout=self.log, stderr=self.log)
+
+    def start(self, project):
+        return start(self.binary, project, self.model, self.env, self.log)
+
+    def stop(self):
+        self.run("serve", "--stop")
+
+
 def measure_starts(root, binary, rounds):
-    """Seconds of each start and of each worktree, in turns; nothing is removed in between."""
+    """Seconds of the first start of a project, of a later one, and of a worktree.
+
+    They take turns, each round in another order; nothing is removed in between.
+    """
     here = os.path.join(root, "start")
     project = repository(os.path.join(here, "project"))
-    starts, worktrees = [], []
+    took = {"first": [], "known": [], "worktree": []}
     with Model(0) as model, open(os.path.join(here, "log"), "ab") as log:
-        env = environment(here, REGIE_HOME=os.path.join(here, "regie"), ANTHROPIC_API_KEY="scripted",
-                          ANTHROPIC_BASE_URL=model.url)
-        subprocess.run([binary, "runs"], env=env, check=True, stdout=log, stderr=log)
+        known = House(binary, here, "known", model, log)
         try:
-            # The first start of a project imports its history; the first worktree warms the cache.
-            first = start(binary, project, model, env, log)
+            # These two warm the cache.
+            known.start(project)
             worktree(here, project, "first")
             for number in range(rounds):
-                turns = [lambda: starts.append(start(binary, project, model, env, log)),
-                         lambda: worktrees.append(worktree(here, project, number))]
-                for turn in turns if number % 2 else reversed(turns):
-                    turn()
+                fresh = House(binary, here, f"fresh{number}", model, log)
+                turns = [("first", lambda: fresh.start(project)), ("known", lambda: known.start(project)),
+                         ("worktree", lambda: worktree(here, project, number))]
+                try:
+                    for name, turn in turns[number % 3:] + turns[:number % 3]:
+                        took[name].append(turn())
+                finally:
+                    fresh.stop()
         finally:
-            subprocess.run([binary, "serve", "--stop"], env=env, stdout=log, stderr=log)
-    return first, starts, worktrees
+            known.stop()
+    return took

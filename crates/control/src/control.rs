@@ -152,6 +152,12 @@ impl Control {
         self.ending.notify_one();
     }
 
+    /// Lets go of every run as the death of the daemon would, and launches none any more. What is on
+    /// record counts.
+    pub async fn close(&self) {
+        self.host.close().await;
+    }
+
     /// Returns when somebody asked the daemon to end.
     pub async fn ended(&self) {
         self.ending.notified().await;

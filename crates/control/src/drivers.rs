@@ -37,7 +37,7 @@ impl Drivers for NativeDrivers {
         if !engine::native::drives(&fact.driver) {
             return Err(refused(format!(
                 "the run was started with driver `{}`, and this Regie drives `{}`; resume it with the Regie that \
-                 started it, or cancel it there",
+                 started it, or end it with `regie cancel`",
                 fact.driver,
                 engine::native::NAME
             )));

@@ -107,6 +107,7 @@ impl From<kernel::host::Error> for Error {
             Host::Claim(_) => Self::new(Kind::Conflict, "run.claimed", detail),
             Host::Journal(error) => error.into(),
             Host::Driver(_) => Self::new(Kind::Unavailable, "run.undrivable", detail).mend_apart(),
+            Host::Closed => Self::new(Kind::Unavailable, "daemon.ending", detail).mend_apart(),
             Host::NotRecorded => Self::new(Kind::Unavailable, "run.not_recorded", detail).mend_apart(),
         }
     }

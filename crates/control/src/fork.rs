@@ -17,6 +17,7 @@ use crate::error::{Error, Kind};
 use crate::missions::{self, First, ROLE};
 use crate::point::{self, Parent, Point};
 use crate::start::{self, From};
+use crate::unborn::Unborn;
 use crate::{Control, environments, say, undo, view};
 
 /// A run that is about to begin.
@@ -40,6 +41,7 @@ struct Made {
     forked: Forked,
     toolbox: Toolbox,
     warnings: Vec<String>,
+    unborn: Unborn,
 }
 
 impl Control {
@@ -172,10 +174,10 @@ impl Control {
         };
         let position = self.ports.journal.position();
         if let Err(error) = self.begin(first).await {
-            missions::take_away(&workspace);
-            let _ = std::fs::remove_dir_all(&spool);
+            self.take_back(made.unborn, workspace, Some(spool)).await;
             return Err(error);
         }
+        made.unborn.begun();
         self.move_off(run, provider, &mut warnings).await;
         Ok(Started {
             mission: made.mission.id.to_string(),
@@ -216,7 +218,8 @@ impl Making<'_> {
         point::is_remembered(self.journal, &forked)?;
         let tree = Tree::open_or_create(&self.layout.tree(mission.project))?;
         let owner = Tree::inspect(Path::new(&mission.repository))?;
-        let mut made = Made { mission, forked: forked.clone(), toolbox, warnings: Vec::new() };
+        let unborn = Unborn::new(tree.clone(), branch);
+        let mut made = Made { mission, forked: forked.clone(), toolbox, warnings: Vec::new(), unborn };
         if let Some(base) = self.parent.base(&tree, self.point) {
             made.mission.base = base.hex().to_owned();
         }

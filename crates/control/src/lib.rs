@@ -47,6 +47,7 @@ pub mod workspaces;
 mod control;
 mod point;
 mod start;
+mod unborn;
 
 pub use control::{Control, Parts, deltas};
 pub use error::Error;

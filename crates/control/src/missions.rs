@@ -21,6 +21,7 @@ use store::{Owner, Tree, Treeish as _};
 use crate::api::{self, CapsWanted, StartMission, Started};
 use crate::error::{Error, Kind};
 use crate::start::{self, From};
+use crate::unborn::Unborn;
 use crate::{Control, environments, view};
 
 /// The role of the built-in coding agent.
@@ -68,6 +69,7 @@ struct Prepared {
     withheld: Vec<String>,
     environment: Option<Environment>,
     warnings: Vec<String>,
+    unborn: Unborn,
 }
 
 impl Control {
@@ -134,9 +136,10 @@ impl Control {
         };
         let begun = self.begin(first).await;
         if let Err(error) = begun {
-            take_away(&prepared.workspace);
+            self.take_back(prepared.unborn, prepared.workspace, None).await;
             return Err(error);
         }
+        prepared.unborn.begun();
         self.move_off(run, provider, &mut warnings).await;
         Ok(Started {
             mission: mission.id.to_string(),
@@ -240,6 +243,7 @@ impl Control {
             let project = project_of(&*records, &owner.root, fresh)?;
             let tree = Tree::open_or_create(&layout.tree(project))?;
             let mut begin = start::begin(&tree, &owner, from, now)?;
+            let unborn = Unborn::new(tree.clone(), &branch);
             tree.branch_create(&branch, &begin.base)?;
             if let Some(parent) = dir.parent() {
                 std::fs::create_dir_all(parent).map_err(|error| unavailable("store.failed", &error))?;
@@ -264,6 +268,7 @@ impl Control {
                 environment,
                 warnings: begin.warnings,
                 workspace: dir,
+                unborn,
                 owner,
                 project,
             })
@@ -410,8 +415,7 @@ pub(crate) fn caps(wanted: &CapsWanted, default: Caps) -> Result<Caps, Error> {
     Ok(caps)
 }
 
-/// Takes away what was prepared for a run that did not begin. Its branch, which holds nothing of its
-/// own, is left to the branches' time to live.
+/// Takes away the room that was prepared for a run that did not begin.
 pub(crate) fn take_away(workspace: &Path) {
     let dir = workspace.parent().unwrap_or(workspace);
     if let Err(error) = store::remove_all(dir) {

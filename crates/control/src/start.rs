@@ -34,6 +34,7 @@ pub(crate) fn begin(tree: &Tree, owner: &Owner, from: From, now: Timestamp) -> R
     let known = tree.line_head(&owner.branch)?;
     let mut begun = imported(tree, owner, from, now)?;
     if let Some(known) = known
+        && known != begun.base
         && !tree.is_ancestor(&known, &begun.base)?
     {
         begun.warnings.insert(

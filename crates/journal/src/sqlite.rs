@@ -107,6 +107,15 @@ impl SqliteJournal {
         Ok(Self { readers: Readers::new(path, rules), orders: Some(orders), writer: Some(writer), position })
     }
 
+    /// Folds the write-ahead log into the file and cuts it to nothing: for an orderly end, as a log that
+    /// is left behind stays as large as it ever was.
+    ///
+    /// # Errors
+    /// When somebody reads for too long, or the file cannot be written. The log holds it all then.
+    pub fn fold_log(&self) -> Result<(), JournalError> {
+        self.ask(Order::Fold)
+    }
+
     fn send(&self, order: Order) {
         if let Some(orders) = &self.orders {
             // An order that nobody takes any more answers for itself when it is dropped.

@@ -4,6 +4,7 @@
 //! fails the machine is thrown away and loaded again from the journal: there is no other state.
 
 mod task;
+mod undriven;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,6 +15,7 @@ use domain::fact::{End, Parking};
 use domain::run::Refusal;
 use domain::{Millis, RunId};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
 
 use crate::driver::Driver;
 use crate::machine::{Input, Order};
@@ -75,6 +77,9 @@ pub enum Error {
     /// The run came to its end, or to rest, before the order reached it, or the journal cannot write.
     #[error("the order could not be recorded; look at the run with `regie show` and try again")]
     NotRecorded,
+    /// The daemon ends.
+    #[error("the daemon is ending; give the order again, which starts another one")]
+    Closed,
 }
 
 /// Where a run's task is, for those who wait for it.
@@ -116,13 +121,30 @@ impl Inbox for Answers {
 struct Live {
     mailbox: Mailbox,
     rest: watch::Receiver<Rest>,
+    /// Whether its task has it. Closed without a yes once the entry of a failed launch is gone.
+    begun: watch::Receiver<bool>,
+    task: AbortHandle,
+}
+
+#[derive(Default)]
+struct Table {
+    runs: HashMap<RunId, Live>,
+    is_closed: bool,
+}
+
+/// What a launch finds.
+enum Place {
+    /// The answer of the task that it has started.
+    Mine(oneshot::Receiver<Result<(), Error>>),
+    /// Another launch was faster.
+    Taken(watch::Receiver<bool>),
 }
 
 /// Hosts the runs of one daemon.
 pub struct Host {
     ports: Ports,
     holder: String,
-    live: Arc<Mutex<HashMap<RunId, Live>>>,
+    live: Arc<Mutex<Table>>,
     bell: Arc<watch::Sender<u64>>,
 }
 
@@ -146,12 +168,12 @@ impl Host {
 
     /// Where a run is; `None` when this host does not drive it.
     pub fn rest(&self, run: RunId) -> Option<watch::Receiver<Rest>> {
-        self.lock().get(&run).map(|live| live.rest.clone())
+        self.lock().runs.get(&run).map(|live| live.rest.clone())
     }
 
     /// The runs that this host drives.
     pub fn live(&self) -> Vec<RunId> {
-        self.lock().keys().copied().collect()
+        self.lock().runs.keys().copied().collect()
     }
 
     /// Claims a run and drives it; returns when its task has it, and tries by itself whatever fails
@@ -162,34 +184,81 @@ impl Host {
     /// When the run cannot be read, claimed or driven, or the order is refused. Nothing has changed
     /// then, but for the fence.
     pub async fn launch(&self, run: RunId, order: Option<Order>) -> Result<(), Error> {
+        loop {
+            let mut begun = match self.place(run, order.as_ref())? {
+                Place::Mine(started) => return started.await.unwrap_or(Err(Error::NotRecorded)),
+                Place::Taken(_) if order.is_some() => return Err(Error::NotRecorded),
+                Place::Taken(begun) => begun,
+            };
+            // One that fails is gone from the table by then: this launch takes its place.
+            if begun.wait_for(|begun| *begun).await.is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Starts the task of a run that has none.
+    fn place(&self, run: RunId, order: Option<&Order>) -> Result<Place, Error> {
+        let mut table = self.lock();
+        if table.is_closed {
+            return Err(Error::Closed);
+        }
+        let free = match table.runs.entry(run) {
+            Entry::Occupied(taken) => return Ok(Place::Taken(taken.get().begun.clone())),
+            Entry::Vacant(free) => free,
+        };
         let (sender, receiver) = mpsc::unbounded_channel();
         let mailbox = Mailbox(sender);
         let (rest_sender, rest) = watch::channel(Rest::Moving);
-        match self.lock().entry(run) {
-            Entry::Occupied(_) if order.is_none() => return Ok(()),
-            Entry::Occupied(_) => return Err(Error::NotRecorded),
-            Entry::Vacant(free) => free.insert(Live { mailbox: mailbox.clone(), rest }),
-        };
+        let began = Arc::new(watch::Sender::new(false));
+        let begun = began.subscribe();
         let task = task::Task::new(
             self.ports.clone(),
             self.holder.clone(),
             run,
-            mailbox,
+            mailbox.clone(),
             receiver,
             Arc::clone(&self.bell),
         );
         let (ready, started) = oneshot::channel();
+        // A defect in one run must not leave it for ever in the hands of a task that is gone.
+        let driving = tokio::spawn(task.run(order.cloned(), ready, Arc::clone(&began)));
+        free.insert(Live { mailbox, rest, begun, task: driving.abort_handle() });
         let live = Arc::clone(&self.live);
         tokio::spawn(async move {
-            // A defect in one run must not leave it for ever in the hands of a task that is gone.
-            let end = tokio::spawn(task.run(order, ready)).await.unwrap_or_else(|error| {
-                tracing::error!(%run, %error, "the task of a run ended without a word");
-                Rest::Gone
+            let end = driving.await.unwrap_or_else(|error| {
+                if !error.is_cancelled() {
+                    tracing::error!(%run, %error, "the task of a run ended without a word");
+                }
+                task::Left::To(Rest::Gone)
             });
-            live.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
-            rest_sender.send_replace(end);
+            // Before anybody hears of it: whoever is told of a failure may launch again at once.
+            live.lock().unwrap_or_else(PoisonError::into_inner).runs.remove(&run);
+            drop(began);
+            let rest = match end {
+                task::Left::To(rest) => rest,
+                task::Left::Untaken(error, ready) => {
+                    let _ = ready.send(Err(error));
+                    Rest::Gone
+                }
+            };
+            rest_sender.send_replace(rest);
         });
-        started.await.unwrap_or(Err(Error::NotRecorded))
+        Ok(Place::Mine(started))
+    }
+
+    /// Lets go of every run, as the death of this process would: what is on record counts, and the next
+    /// daemon goes on from there. Nothing is launched any more.
+    pub async fn close(&self) {
+        let rests: Vec<_> = {
+            let mut table = self.lock();
+            table.is_closed = true;
+            table.runs.values().for_each(|live| live.task.abort());
+            table.runs.values().map(|live| live.rest.clone()).collect()
+        };
+        for mut rest in rests {
+            let _ = rest.wait_for(|rest| *rest != Rest::Moving).await;
+        }
     }
 
     /// Gives an order to a run, and returns when it is on record.
@@ -213,13 +282,13 @@ impl Host {
 
     /// `None` when the run is not live here.
     async fn send(&self, run: RunId, order: Order) -> Option<Result<(), Error>> {
-        let mailbox = self.lock().get(&run).map(|live| live.mailbox.clone())?;
+        let mailbox = self.lock().runs.get(&run).map(|live| live.mailbox.clone())?;
         let (reply, answer) = oneshot::channel();
         mailbox.0.send(Message::Order(order, reply)).ok()?;
         Some(answer.await.unwrap_or(Err(Error::NotRecorded)))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Live>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -198,6 +198,9 @@ pub struct Machine<D> {
     /// Steps whose executor knows nothing, and that may simply run again under their key.
     repeat: BTreeSet<StepNo>,
     workspace: Workspace,
+    /// Steps of which nobody knows whether they were done, with their tools: also those that were closed
+    /// by a cancellation.
+    doubtful: BTreeMap<StepNo, String>,
     /// Why nothing new may start.
     rest: Option<Parking>,
     batch: Batch,
@@ -242,6 +245,7 @@ impl<D: Driver> Machine<D> {
             requests: BTreeMap::new(),
             flights: BTreeMap::new(),
             repeat: BTreeSet::new(),
+            doubtful: BTreeMap::new(),
             workspace: Workspace::Stale,
             rest: None,
             batch: Batch::default(),
@@ -254,6 +258,7 @@ impl<D: Driver> Machine<D> {
         };
         for recorded in history {
             machine.head = Head { seq: recorded.header.seq, hash: recorded.hash };
+            machine.doubt(&recorded.header.fact);
             machine.state.evolve(recorded.header.at, &recorded.header.fact);
             machine.driver.fold(&recorded.header, recorded.payload.as_ref());
             machine.keep_request(&recorded.header.fact, recorded.payload.as_ref());
@@ -473,6 +478,7 @@ impl<D: Driver> Machine<D> {
         let event = Event { at: context.now, source, fact, payload };
         for sealed in event::seal(self.state.id, self.head, vec![event], || salt) {
             self.head = Head { seq: sealed.header.seq, hash: sealed.hash };
+            self.doubt(&sealed.header.fact);
             self.state.evolve(context.now, &sealed.header.fact);
             self.driver.fold(&sealed.header, Some(&sealed.payload));
             self.batch.events.push(sealed);

@@ -4,16 +4,18 @@
 //! kernel wants in order. It finds a living runner or starts one; when a runner is lost it makes sure
 //! that its jails are gone and looks into its spool before it says so.
 
+mod ending;
 mod link;
 mod station;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::{RunId, StepNo};
 use kernel::Input;
 use kernel::port::{Artifacts, Executor, Inbox, Probe, Refused, Work};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use station::{Command, Station};
@@ -55,7 +57,14 @@ pub struct RunnerExecutor {
     artifacts: Arc<dyn Artifacts>,
     handle: tokio::runtime::Handle,
     progress: broadcast::Sender<Progress>,
-    stations: Mutex<HashMap<RunId, mpsc::UnboundedSender<Command>>>,
+    stations: Mutex<Stations>,
+    closing: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Stations {
+    served: HashMap<RunId, (mpsc::UnboundedSender<Command>, JoinHandle<()>)>,
+    is_closed: bool,
 }
 
 impl RunnerExecutor {
@@ -66,7 +75,8 @@ impl RunnerExecutor {
         handle: tokio::runtime::Handle,
     ) -> Self {
         let (progress, _) = broadcast::channel(MOST_PROGRESS);
-        Self { configs, artifacts, handle, progress, stations: Mutex::new(HashMap::new()) }
+        let closing = watch::Sender::new(false);
+        Self { configs, artifacts, handle, progress, stations: Mutex::default(), closing }
     }
 
     /// Live output of all runs, from now on.
@@ -81,20 +91,33 @@ impl RunnerExecutor {
 
     /// Lets the runner of a run that has ended leave, once nothing runs in it any more.
     pub fn close(&self, run: RunId) {
-        let station = self.stations.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
-        if let Some(station) = station {
+        if let Some((station, _)) = self.stations().served.remove(&run) {
             let _ = station.send(Command::Bye);
         }
     }
 
+    /// Lets every station say goodbye. What it is at comes to its end first, and nothing more begins.
+    fn close_stations(&self) -> Vec<JoinHandle<()>> {
+        let mut stations = self.stations();
+        stations.is_closed = true;
+        self.closing.send_replace(true);
+        stations.served.drain().map(|(_, (_, task))| task).collect()
+    }
+
+    fn stations(&self) -> MutexGuard<'_, Stations> {
+        self.stations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn send(&self, run: RunId, command: Command) {
-        let mut stations = self.stations.lock().unwrap_or_else(PoisonError::into_inner);
-        let station = stations.entry(run).or_insert_with(|| {
+        let mut stations = self.stations();
+        if stations.is_closed {
+            return;
+        }
+        let (station, _) = stations.served.entry(run).or_insert_with(|| {
             let (sender, receiver) = mpsc::unbounded_channel();
             let station =
                 Station::new(run, self.configs.clone(), self.artifacts.clone(), self.progress.clone());
-            self.handle.spawn(station.serve(receiver));
-            sender
+            (sender, self.handle.spawn(station.serve(receiver, self.closing.subscribe())))
         });
         let _ = station.send(command);
     }

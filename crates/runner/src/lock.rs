@@ -10,6 +10,9 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+/// The lock's name in the spool directory.
+pub(crate) const NAME: &str = "lock";
+
 /// The lock, held until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "it is held, not used")] File);
@@ -41,7 +44,7 @@ pub(crate) fn holder(dir: &Path) -> io::Result<Option<Option<u32>>> {
 }
 
 fn open(dir: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(dir.join("lock"))
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(dir.join(NAME))
 }
 
 fn grab(file: &File, how: FlockOperation) -> io::Result<bool> {

@@ -145,6 +145,6 @@ impl Tree {
     }
 }
 
-fn base_ref(branch: &str) -> String {
+pub(crate) fn base_ref(branch: &str) -> String {
     format!("refs/bases/{branch}")
 }

@@ -2,6 +2,7 @@
 //! configuration but ours, bounded output and typed errors.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt as _;
@@ -106,6 +107,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Git {
     name: &'static str,
     args: Vec<OsString>,
+    settings: Vec<String>,
     env: Vec<(&'static str, OsString)>,
     cwd: PathBuf,
     stdin: Vec<u8>,
@@ -126,6 +128,7 @@ impl Git {
         Self {
             name,
             args: Vec::new(),
+            settings: Vec::new(),
             env: Vec::new(),
             cwd: dir.to_owned(),
             stdin: Vec::new(),
@@ -157,6 +160,12 @@ impl Git {
 
     pub(crate) fn args<const N: usize>(mut self, args: [&str; N]) -> Self {
         self.args.extend(args.iter().map(OsString::from));
+        self
+    }
+
+    /// One more setting, for this command alone.
+    pub(crate) fn setting(mut self, key: &str, value: impl Display) -> Self {
+        self.settings.push(format!("{key}={value}"));
         self
     }
 
@@ -310,6 +319,9 @@ impl Git {
         let neutral = if self.owner_settings { &[] } else { NEUTRAL };
         let ours = if self.plain { PLAIN } else { SETTINGS };
         for setting in ours.iter().chain(neutral) {
+            command.args(["-c", setting]);
+        }
+        for setting in &self.settings {
             command.args(["-c", setting]);
         }
         command.arg(self.name).args(&self.args);

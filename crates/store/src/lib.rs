@@ -23,6 +23,7 @@ mod lens;
 mod made;
 mod manners;
 mod message;
+mod objects;
 pub mod owner;
 mod proposal;
 mod revert;

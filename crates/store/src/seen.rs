@@ -1,10 +1,10 @@
 //! What the last snapshot saw, so that the next one of unchanged files starts no git: a look at each file
-//! and directory is enough.
+//! and directory is enough. Of files that did change, git is given those alone.
 //!
 //! Only what can be told for certain is kept. A change after the snapshot began moves a change time to
 //! that moment or later, so files are remembered only when all their change times are older.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::git::{join_nul, split_nul, to_path};
 use crate::id::TreeId;
-use crate::snapshot::is_git_name;
+use crate::snapshot::{Tracked, is_git_name};
 use crate::workspace::Workspace;
 
 /// The most directories without recorded files that are looked at; more are not worth it.
@@ -27,12 +27,15 @@ pub(crate) type Moment = (i64, i64);
 pub(crate) struct Seen {
     pub(crate) tree: TreeId,
     index: Stamp,
+    /// The recorded files first, then what else was looked at.
     entries: Vec<(PathBuf, Stamp)>,
+    files: usize,
+    submodules: HashSet<PathBuf>,
 }
 
 /// What differs once a file was changed, replaced or given other rights, or a directory has other names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub(crate) struct Stamp {
     device: u64,
     inode: u64,
     mode: u32,
@@ -68,21 +71,45 @@ impl Seen {
             && self.entries.iter().all(|(path, stamp)| same(&workspace.dir().join(path), stamp))
     }
 
-    /// Looks at the workspace whose snapshot `tree`, begun at `begun`, recorded the files `present` and
-    /// skipped nothing; `None` when a later change could pass unseen.
+    /// Whether the index is still as the snapshot left it.
+    pub(crate) fn knows_index(&self, workspace: &Workspace) -> bool {
+        Stamp::of(workspace.index_path()).is_ok_and(|now| now == self.index)
+    }
+
+    /// What the index holds, as long as it is known.
+    pub(crate) fn tracked(&self) -> Tracked {
+        let files = self.entries.iter().take(self.files).map(|(path, _)| path.clone()).collect();
+        Tracked { files, submodules: self.submodules.clone() }
+    }
+
+    /// Those of the files `present` that are not as they were recorded.
+    pub(crate) fn changed<'a>(&self, present: &'a [(PathBuf, Stamp)]) -> Vec<&'a Path> {
+        let recorded: HashMap<&Path, &Stamp> =
+            self.entries.iter().take(self.files).map(|(path, stamp)| (path.as_path(), stamp)).collect();
+        let changed = present.iter().filter(|(path, now)| recorded.get(path.as_path()) != Some(&now));
+        changed.map(|(path, _)| path.as_path()).collect()
+    }
+
+    /// Looks at the workspace whose snapshot `tree`, begun at `begun`, then saw and recorded the files
+    /// `present` beside the submodules `submodules` and skipped nothing; `None` when a change since could
+    /// pass unseen.
     pub(crate) fn take(
         workspace: &Workspace,
         tree: &TreeId,
-        present: &[PathBuf],
+        present: Vec<(PathBuf, Stamp)>,
+        submodules: HashSet<PathBuf>,
         begun: Moment,
     ) -> Option<Self> {
-        let mut look = Look { workspace, known: HashSet::new(), entries: Vec::new() };
-        let parents = present.iter().flat_map(|path| path.ancestors().skip(1));
-        look.known.extend(parents.map(Path::to_owned));
-        look.known.insert(PathBuf::new());
-        for path in present {
-            look.stamp(path)?;
+        let (files, mut known, mut last) = (present.len(), HashSet::new(), None);
+        for (path, _) in &present {
+            // Most files stand beside the one before.
+            if path.parent() != last {
+                known.extend(path.ancestors().skip(1).map(Path::to_owned));
+                last = path.parent();
+            }
         }
+        let mut look = Look { workspace, known, entries: present };
+        look.known.insert(PathBuf::new());
         let mut strays = Vec::new();
         for dir in look.known.clone() {
             look.directory(&dir, &mut strays)?;
@@ -93,7 +120,8 @@ impl Seen {
         let is_older = entries.iter().all(|(_, stamp)| stamp.changed < begun);
         // A file system that counts whole seconds says nothing about what happened within one.
         let is_fine = entries.iter().any(|(_, stamp)| stamp.changed.1 != 0);
-        (is_older && is_fine).then(|| Self { tree: tree.clone(), index, entries })
+        let tree = tree.clone();
+        (is_older && is_fine).then_some(Self { tree, index, entries, files, submodules })
     }
 }
 

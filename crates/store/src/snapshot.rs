@@ -15,7 +15,7 @@ use crate::doubt::Doubt;
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::{self, join_nul, split_nul, to_path};
 use crate::id::{TreeId, Treeish as _};
-use crate::seen::Seen;
+use crate::seen::{Seen, Stamp};
 use crate::workspace::{Workspace, remove_if_there};
 
 /// The files of a workspace at one moment.
@@ -49,19 +49,18 @@ pub enum Why {
     Unreadable,
 }
 
-/// What stands at a path, links not followed.
+/// Why a path has no content that could be recorded; links are not followed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Content,
+enum Absent {
     Special,
     Nothing,
     Unreadable,
 }
 
 /// What the index holds.
-struct Tracked {
-    files: Vec<PathBuf>,
-    submodules: HashSet<PathBuf>,
+pub(crate) struct Tracked {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) submodules: HashSet<PathBuf>,
 }
 
 impl Workspace {
@@ -76,11 +75,18 @@ impl Workspace {
 
     pub(crate) fn record(&self) -> Result<Snapshot, Error> {
         self.clear_left_overs()?;
-        if let Some(tree) = self.unchanged() {
+        let mut last = self.recall();
+        if let Some(seen) = last.take_if(|seen| seen.holds(self)) {
+            let tree = seen.tree.clone();
+            self.remember(Some(seen));
             return Ok(Snapshot { tree, skipped: Vec::new() });
         }
+        let last = last.filter(|seen| seen.knows_index(self));
         let begun = self.moment();
-        let tracked = self.tracked()?;
+        let tracked = match &last {
+            Some(seen) => seen.tracked(),
+            None => self.tracked()?,
+        };
         let untracked = self.untracked()?;
         let mut scan = Scan::new(self.dir());
         scan.doubt = Doubt::of(self);
@@ -96,11 +102,18 @@ impl Workspace {
         scan.look_around();
         self.distrust(&scan.doubt)?;
         self.index_remove(&scan.gone)?;
-        self.index_add(&mut scan)?;
-        self.refuse_new_submodules(&tracked.submodules)?;
-        let tree = self.git("write-tree").object().doing("write a snapshot")?;
+        let is_added = self.index_add(&mut scan, last.as_ref())?;
+        let submodules = match is_added {
+            true => self.refuse_new_submodules(&tracked.submodules)?,
+            false => tracked.submodules,
+        };
+        let tree = match last.filter(|_| !is_added && scan.gone.is_empty()) {
+            Some(seen) => seen.tree,
+            None => self.git("write-tree").object().doing("write a snapshot")?,
+        };
         if let Some(begun) = begun.filter(|_| scan.skipped.is_empty()) {
-            self.remember(Seen::take(self, &tree, &scan.present, begun));
+            let present = std::mem::take(&mut scan.present);
+            self.remember(Seen::take(self, &tree, present, submodules, begun));
         }
         Ok(Snapshot { tree, skipped: scan.skipped.into_iter().collect() })
     }
@@ -221,16 +234,23 @@ impl Workspace {
         git.stdin(join_nul(paths)).run().map(|_| ()).doing("record deleted files")
     }
 
-    fn index_add(&self, scan: &mut Scan) -> Result<(), Error> {
-        let add = |paths: &[PathBuf]| {
-            let input = join_nul(paths.iter().map(PathBuf::as_path));
+    /// Records the files that are not as the last snapshot saw them; says whether there were any.
+    fn index_add(&self, scan: &mut Scan, last: Option<&Seen>) -> Result<bool, Error> {
+        let add = |present: &[(PathBuf, Stamp)]| {
+            let input = match last {
+                Some(seen) => join_nul(seen.changed(present)),
+                None => join_nul(present.iter().map(|(path, _)| path.as_path())),
+            };
             if input.is_empty() {
-                return Ok(());
+                return Ok(false);
             }
             let git = self.git("update-index").args(["-z", "--add", "--replace", "--remove"]);
-            git.arg("--stdin").stdin(input).run().map(|_| ())
+            git.arg("--stdin").stdin(input).run().map(|_| true)
         };
-        let Err(failure) = add(&scan.present) else { return Ok(()) };
+        let failure = match add(&scan.present) {
+            Ok(is_added) => return Ok(is_added),
+            Err(failure) => failure,
+        };
         // Only now is it worth the time to open every file.
         if !scan.drop_unreadable() {
             return Err(failure).doing("record the files");
@@ -239,10 +259,10 @@ impl Workspace {
     }
 
     /// A directory that became a repository between looking and recording would be a submodule.
-    fn refuse_new_submodules(&self, known: &HashSet<PathBuf>) -> Result<(), Error> {
+    fn refuse_new_submodules(&self, known: &HashSet<PathBuf>) -> Result<HashSet<PathBuf>, Error> {
         let now = self.tracked()?.submodules;
-        let new: Vec<PathBuf> = now.into_iter().filter(|path| !known.contains(path)).collect();
-        let Some(path) = new.first().cloned() else { return Ok(()) };
+        let new: Vec<PathBuf> = now.difference(known).cloned().collect();
+        let Some(path) = new.first().cloned() else { return Ok(now) };
         self.index_remove(&new)?;
         Err(Error::Unstable { path })
     }
@@ -277,8 +297,9 @@ impl Workspace {
 struct Scan<'a> {
     dir: &'a Path,
     /// For each directory seen: whether it is a real one.
-    parents: HashMap<PathBuf, Found>,
-    present: Vec<PathBuf>,
+    parents: HashMap<PathBuf, Result<(), Absent>>,
+    /// What can be recorded, as it was when it was looked at.
+    present: Vec<(PathBuf, Stamp)>,
     gone: Vec<PathBuf>,
     skipped: BTreeSet<Skipped>,
     doubt: Doubt,
@@ -301,7 +322,7 @@ impl<'a> Scan<'a> {
     }
 
     fn submodule(&mut self, path: &Path) {
-        if self.parent(path) == Found::Content
+        if self.parent(path).is_ok()
             && fs::read_dir(self.dir.join(path)).is_ok_and(|mut dir| dir.next().is_some())
         {
             self.skip(path.to_owned(), Why::Submodule);
@@ -310,10 +331,10 @@ impl<'a> Scan<'a> {
 
     fn tracked(&mut self, path: PathBuf) {
         match self.find(&path) {
-            Found::Content => self.present.push(path),
-            Found::Nothing => self.gone.push(path),
-            Found::Unreadable => self.skip(path, Why::Unreadable),
-            Found::Special => {
+            Ok(stamp) => self.present.push((path, stamp)),
+            Err(Absent::Nothing) => self.gone.push(path),
+            Err(Absent::Unreadable) => self.skip(path, Why::Unreadable),
+            Err(Absent::Special) => {
                 self.gone.push(path.clone());
                 self.skip(path, Why::Special);
             }
@@ -325,52 +346,46 @@ impl<'a> Scan<'a> {
             return self.skip(path, Why::GitDir);
         }
         match self.find(&path) {
-            Found::Content => self.present.push(path),
-            Found::Nothing => {}
-            Found::Unreadable => self.skip(path, Why::Unreadable),
-            Found::Special => self.skip(path, Why::Special),
+            Ok(stamp) => self.present.push((path, stamp)),
+            Err(Absent::Nothing) => {}
+            Err(Absent::Unreadable) => self.skip(path, Why::Unreadable),
+            Err(Absent::Special) => self.skip(path, Why::Special),
         }
     }
 
-    fn find(&mut self, path: &Path) -> Found {
-        match self.parent(path) {
-            Found::Content => {}
-            other => return other,
-        }
+    fn find(&mut self, path: &Path) -> Result<Stamp, Absent> {
+        self.parent(path)?;
         match self.dir.join(path).symlink_metadata() {
             Ok(meta) if meta.is_file() || meta.is_symlink() => {
                 self.doubt.look(path, &meta);
-                Found::Content
+                Ok(Stamp::from(&meta))
             }
-            Ok(meta) if meta.is_dir() => Found::Nothing,
-            Ok(_) => Found::Special,
-            Err(error) => absent_or_unreadable(&error),
+            Ok(meta) if meta.is_dir() => Err(Absent::Nothing),
+            Ok(_) => Err(Absent::Special),
+            Err(error) => Err(absent_or_unreadable(&error)),
         }
     }
 
     /// Whether all directories above `path` are real ones; each is looked at once.
-    fn parent(&mut self, path: &Path) -> Found {
+    fn parent(&mut self, path: &Path) -> Result<(), Absent> {
         let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
-            return Found::Content;
+            return Ok(());
         };
         if let Some(found) = self.parents.get(parent) {
             return *found;
         }
-        let found = match self.parent(parent) {
-            Found::Content => match self.dir.join(parent).symlink_metadata() {
-                Ok(meta) if meta.is_dir() => Found::Content,
-                Ok(_) => Found::Nothing,
-                Err(error) => absent_or_unreadable(&error),
-            },
-            other => other,
-        };
+        let found = self.parent(parent).and_then(|()| match self.dir.join(parent).symlink_metadata() {
+            Ok(meta) if meta.is_dir() => Ok(()),
+            Ok(_) => Err(Absent::Nothing),
+            Err(error) => Err(absent_or_unreadable(&error)),
+        });
         self.parents.insert(parent.to_owned(), found);
         found
     }
 
     /// Looks for what git does not list, in the directories that hold recorded files.
     fn look_around(&mut self) {
-        let real = self.parents.iter().filter(|(_, found)| **found == Found::Content);
+        let real = self.parents.iter().filter(|(_, found)| found.is_ok());
         let mut dirs: Vec<PathBuf> = real.map(|(dir, _)| dir.clone()).collect();
         dirs.push(PathBuf::new());
         for dir in dirs {
@@ -393,23 +408,23 @@ impl<'a> Scan<'a> {
     /// Takes out the files that cannot be opened; says whether there were any.
     fn drop_unreadable(&mut self) -> bool {
         let before = self.present.len();
-        for path in std::mem::take(&mut self.present) {
+        for (path, stamp) in std::mem::take(&mut self.present) {
             let at = self.dir.join(&path);
             let plain = at.symlink_metadata().is_ok_and(|meta| meta.is_file());
             if plain && File::open(&at).is_err() {
                 self.skip(path, Why::Unreadable);
             } else {
-                self.present.push(path);
+                self.present.push((path, stamp));
             }
         }
         self.present.len() < before
     }
 }
 
-fn absent_or_unreadable(error: &io::Error) -> Found {
+fn absent_or_unreadable(error: &io::Error) -> Absent {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => Found::Unreadable,
-        _ => Found::Nothing,
+        io::ErrorKind::PermissionDenied => Absent::Unreadable,
+        _ => Absent::Nothing,
     }
 }
 

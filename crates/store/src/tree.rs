@@ -9,6 +9,7 @@ use crate::git::{self, Git, to_path};
 use crate::hold::Hold;
 use crate::id::{Commit, TreeId, Treeish as _};
 use crate::message::{self, Message, Signature};
+use crate::objects::{self, Way};
 use crate::owner::{self, Owner};
 use crate::workspace::remove_if_there;
 
@@ -68,6 +69,15 @@ impl Tree {
     pub fn import(&self, owner: &Owner) -> Result<Commit, Error> {
         let hold = self.lock()?;
         let head = &owner.head;
+        let line = line_ref(&owner.branch);
+        let old = self.ref_head(&line)?;
+        if old.as_ref() == Some(head) {
+            return Ok(head.clone());
+        }
+        if old.is_none() && !self.has_refs()? {
+            // The fetch looks whether all is there, and brings what is not.
+            let _ = objects::bring(&owner.place, &self.git_dir, &hold, Way::Link);
+        }
         Git::at(&self.git_dir, "fetch")
             .args(["-q", "--no-tags", "--no-write-fetch-head", "--update-shallow"])
             .args(["--no-auto-maintenance", "--upload-pack=git -c safe.directory='*' upload-pack"])
@@ -76,8 +86,7 @@ impl Tree {
             .under(&hold)
             .run()
             .doing("read the owner's repository")?;
-        let line = line_ref(&owner.branch);
-        let Some(old) = self.ref_head(&line)? else {
+        let Some(old) = old else {
             self.ref_move(&hold, &line, head, None)?;
             return Ok(head.clone());
         };
@@ -180,6 +189,12 @@ impl Tree {
         let text = String::from_utf8_lossy(&outcome.stdout);
         let name = text.lines().last().unwrap_or_default();
         name.parse().map(Some).map_err(|_| git::unreadable("rev-parse")).doing("read a branch")
+    }
+
+    /// Whether anything was ever recorded here.
+    fn has_refs(&self) -> Result<bool, Error> {
+        let first = Git::at(&self.git_dir, "for-each-ref").args(["--count=1"]).run();
+        Ok(!first.doing("look at the branches")?.is_empty())
     }
 
     /// Moves a ref from `expected` (`None`: it must not exist) to `to`.

@@ -2,17 +2,22 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use crate::diff::Diff;
 use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::Git;
 use crate::hold::Hold;
-use crate::id::{Commit, TreeId, Treeish as _};
+use crate::id::{Commit, Treeish as _};
 use crate::message::{Message, Signature};
 use crate::seen::{Moment, Seen};
 use crate::tree::{Tree, branch_ref};
+
+/// More processes than these do not write a tree any faster.
+const WRITERS: usize = 4;
 
 /// The files of one branch, with exactly one writer.
 #[derive(Clone, Debug)]
@@ -54,6 +59,7 @@ impl Tree {
         workspace.git("read-tree").index(&fresh).arg(head.hex()).run().doing("prepare the workspace")?;
         workspace
             .git("checkout-index")
+            .setting("checkout.workers", writers())
             .index(&fresh)
             .args(["-a", "-f", "-u", "-q"])
             .run()
@@ -159,15 +165,9 @@ impl Workspace {
         self.tree.diff(from, &self.snapshot()?.tree)
     }
 
-    /// The snapshot of files that are still as the last one saw them.
-    pub(crate) fn unchanged(&self) -> Option<TreeId> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        if !seen.holds(self) {
-            return None;
-        }
-        let tree = seen.tree.clone();
-        self.remember(Some(seen));
-        Some(tree)
+    /// What the last snapshot saw; it is forgotten with it.
+    pub(crate) fn recall(&self) -> Option<Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Keeps what a snapshot saw for the next one.
@@ -188,6 +188,11 @@ impl Workspace {
             None => git,
         }
     }
+}
+
+/// How many processes write a large tree: each waits for the file system most of the time.
+fn writers() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(WRITERS)
 }
 
 /// The path beside `dir` whose name has `suffix` more.

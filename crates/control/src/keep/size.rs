@@ -1,4 +1,5 @@
-//! What takes how much. Links are not followed, and a file with several names counts once a look.
+//! What takes how much. Links are not followed, and a file with several names counts once a look. Objects
+//! that the first start linked are told apart: they are the owner's as well.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -19,18 +20,33 @@ const PAGE: usize = 2048;
 
 /// The bytes on disk of a file or of all below a directory. What vanishes meanwhile counts nothing.
 pub(super) fn of(path: &Path) -> u64 {
-    let (mut total, mut seen, mut next) = (0u64, HashSet::new(), vec![path.to_owned()]);
+    look(path).0
+}
+
+/// The same, and how many of them belong to files that have names elsewhere too.
+fn look(path: &Path) -> (u64, u64) {
+    let (mut total, mut next) = (0u64, vec![path.to_owned()]);
+    // Of each file with several names: its bytes, and the names that were not met yet.
+    let mut several: HashMap<(u64, u64), (u64, u64)> = HashMap::new();
     while let Some(path) = next.pop() {
         let Ok(meta) = fs::symlink_metadata(&path) else { continue };
-        if meta.nlink() > 1 && !meta.is_dir() && !seen.insert((meta.dev(), meta.ino())) {
+        let bytes = meta.blocks().saturating_mul(512);
+        if meta.nlink() > 1 && !meta.is_dir() {
+            let file = several.entry((meta.dev(), meta.ino()));
+            let (_, elsewhere) = file.or_insert_with(|| {
+                total = total.saturating_add(bytes);
+                (bytes, meta.nlink())
+            });
+            *elsewhere = elsewhere.saturating_sub(1);
             continue;
         }
-        total = total.saturating_add(meta.blocks().saturating_mul(512));
+        total = total.saturating_add(bytes);
         if meta.is_dir() {
             next.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
         }
     }
-    total
+    let shared = several.values().filter(|(_, elsewhere)| *elsewhere > 0).map(|(bytes, _)| bytes).sum();
+    (total, shared)
 }
 
 pub(super) fn usage(
@@ -54,12 +70,16 @@ pub(super) fn usage(
         let work = of(&layout.room(row.run));
         if let Some(charter) = &charter {
             let id = charter.mission.project;
-            let project = projects.entry(id.to_string()).or_insert_with(|| OfProject {
-                project: id.to_string(),
-                repository: charter.mission.repository.clone(),
-                tree: of(&layout.tree(id)),
-                cache: of(&layout.cache(id)),
-                work: 0,
+            let project = projects.entry(id.to_string()).or_insert_with(|| {
+                let (tree, shared) = look(&layout.tree(id));
+                OfProject {
+                    project: id.to_string(),
+                    repository: charter.mission.repository.clone(),
+                    tree,
+                    shared,
+                    cache: of(&layout.cache(id)),
+                    work: 0,
+                }
             });
             project.work = project.work.saturating_add(work);
         }
@@ -114,5 +134,31 @@ fn artifacts_by_run(journal: &dyn Journal) -> Result<HashMap<RunId, HashSet<Dige
                 _ => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_names_elsewhere_counts_once_and_is_told_apart() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (ours, theirs) = (scratch.path().join("ours"), scratch.path().join("theirs"));
+        for dir in [&ours, &theirs] {
+            fs::create_dir(dir).unwrap();
+        }
+        let empty = look(&ours);
+        fs::write(ours.join("own"), [1; 5000]).unwrap();
+        fs::hard_link(ours.join("own"), ours.join("again")).unwrap();
+        let own = look(&ours);
+        assert!(own.0 > empty.0 && own.1 == 0, "{own:?}");
+        fs::write(theirs.join("pack"), [1; 9000]).unwrap();
+        fs::hard_link(theirs.join("pack"), ours.join("pack")).unwrap();
+        let with = look(&ours);
+        assert_eq!(with.1, with.0 - own.0);
+        assert!(with.1 >= 9000, "{with:?}");
+        fs::remove_file(theirs.join("pack")).unwrap();
+        assert_eq!(look(&ours), (with.0, 0));
     }
 }

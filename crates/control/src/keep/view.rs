@@ -35,6 +35,9 @@ pub struct OfProject {
     pub repository: String,
     /// Its git directory.
     pub tree: u64,
+    /// So much of it are files that the owner's repository holds as well: they take no room of their own.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub shared: u64,
     /// What its tools keep.
     pub cache: u64,
     /// The workspaces of its runs.
@@ -58,6 +61,11 @@ pub struct OfRun {
     pub spool: u64,
     /// The artifacts that its events name; one that several runs share counts for each of them.
     pub artifacts: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// What may go.

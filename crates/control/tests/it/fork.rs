@@ -256,6 +256,35 @@ fn what_cannot_be_forked_is_refused_with_the_mend() {
     assert_eq!(std::fs::read_dir(world.layout().work).unwrap().count(), 1, "nothing is left behind");
 }
 
+/// Every ref of the project's store, with what it holds.
+fn refs(world: &World) -> String {
+    git(world.tree().git_dir(), &["for-each-ref", "--format=%(refname) %(objectname)"])
+}
+
+#[test]
+fn what_fails_late_leaves_no_branch_and_no_hold() {
+    let world = world();
+    let parent = wrong(&world);
+    let before = refs(&world);
+    // The last thing that is made for a fork is its spool.
+    let spool = world.layout().spool;
+    let _ = std::fs::remove_dir_all(&spool);
+    std::fs::write(&spool, "in the way").unwrap();
+    let failed = fork(&world, &parent, Some(2), "use addition").unwrap_err();
+    assert_eq!(failed.code, "spool.failed");
+    assert_eq!(refs(&world), before);
+    assert_eq!(std::fs::read_dir(world.layout().work).unwrap().count(), 1);
+    std::fs::remove_file(&spool).unwrap();
+    // And a mission whose last part cannot be written.
+    world.daemon().artifacts.break_now(true);
+    world.start(world.mission()).unwrap_err();
+    world.daemon().artifacts.break_now(false);
+    assert_eq!(refs(&world), before);
+    let run = fork(&world, &parent, Some(2), "use addition").unwrap();
+    assert_ne!(refs(&world), before, "one that begins has its branch");
+    world.gate(&run);
+}
+
 fn follow(world: &World, run: &str) -> Result<control::api::Started, control::Error> {
     let mission = StartMission {
         goal: "Write a second note".into(),

@@ -85,7 +85,7 @@ fn a_gate_is_answered_once_by_any_end_of_its_id() {
     assert!(reason.contains("the owner refused it"), "{reason}");
     let again = world.answer(&gate, "approve").unwrap_err();
     assert_eq!((again.status(), again.code), (409, "run.refused"));
-    assert_eq!(again.hint.as_deref(), Some("start a new mission with `regie run`"));
+    assert_eq!(again.hint.as_deref(), Some(crate::world::ENDED_HINT));
     assert_eq!(world.git(&["show", "HEAD:sum.sh"]), "echo $(($1 - $2))");
     assert_eq!(world.block(world.control().gate_list(true)).unwrap(), []);
     assert_eq!(world.block(world.control().gate_list(false)).unwrap(), [answered]);

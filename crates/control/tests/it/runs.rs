@@ -159,7 +159,7 @@ fn a_cancelled_run_is_over_for_every_order() {
     ] {
         let error = refused.unwrap_err();
         assert_eq!((error.status(), error.code), (409, "run.refused"));
-        assert_eq!(error.hint.as_deref(), Some("start a new mission with `regie run`"));
+        assert_eq!(error.hint.as_deref(), Some(crate::world::ENDED_HINT));
     }
 }
 

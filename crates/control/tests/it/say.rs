@@ -69,7 +69,7 @@ fn nothing_too_much_and_too_late_are_refused() {
     world.ended(&run);
     let late = say(&world, &run, "hello", false).unwrap_err();
     assert_eq!((late.status(), late.detail.as_str()), (409, "the run has ended"));
-    assert_eq!(late.hint.as_deref(), Some("start a new mission with `regie run`"));
+    assert_eq!(late.hint.as_deref(), Some(crate::world::ENDED_HINT));
 }
 
 #[test]

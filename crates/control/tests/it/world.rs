@@ -422,6 +422,10 @@ impl<T: Records> Records for Breakable<T> {
     }
 }
 
+/// What one is told who wants something of a run that is over.
+pub(crate) const ENDED_HINT: &str = "start a new mission with `regie run`, or one that knows this run with \
+                                     `regie run --follow RUN \"…\"`";
+
 #[expect(clippy::disallowed_methods, reason = "the tests play the owner, who types git commands")]
 pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
     let output = Command::new("git")

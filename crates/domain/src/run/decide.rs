@@ -79,10 +79,16 @@ pub enum Refusal {
     #[error("the run has not started")]
     NotStarted,
     /// Nothing happens after the end.
-    #[error("the run has ended; start a new mission with `regie run`")]
+    #[error(
+        "the run has ended; start a new mission with `regie run`, or one that knows this run with \
+         `regie run --follow RUN \"…\"`"
+    )]
     Ended,
     /// Nobody reads what is said to a run that is being cancelled.
-    #[error("the run is being cancelled and reads nothing more; start a new mission with `regie run`")]
+    #[error(
+        "the run is being cancelled and reads nothing more; start a new mission with `regie run`, or one that \
+         knows this run with `regie run --follow RUN \"…\"`"
+    )]
     Cancelling,
     /// A fence only rises.
     #[error("the claim's fence {given} is not above {current}: another daemon has taken the run over")]

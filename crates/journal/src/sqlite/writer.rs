@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver};
 
 use domain::Timestamp;
 use kernel::fault::{self, Point};
-use kernel::port::{Append, AppendError, Appended, Claim, ClaimError, RecordError};
+use kernel::port::{Append, AppendError, Appended, Claim, ClaimError, JournalError, RecordError};
 use rusqlite::Connection;
 
 use super::failure::Failure;
@@ -25,6 +25,8 @@ pub(super) enum Order {
     Renew(Claim, Timestamp, Answer<(), ClaimError>),
     Release(Claim, Answer<(), ClaimError>),
     Put(record::Write, Answer<u64, RecordError>),
+    /// Not within a transaction, so never part of a batch.
+    Fold(Answer<(), JournalError>),
 }
 
 type Done<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
@@ -87,13 +89,35 @@ impl Writer {
     pub(super) fn run(mut self) {
         while let Ok(first) = self.queue.recv() {
             let mut batch = Vec::with_capacity(1);
-            batch.push(first);
-            while batch.len() < BATCH
-                && let Ok(order) = self.queue.try_recv()
-            {
-                batch.push(order);
+            let mut fold = None;
+            let mut next = Some(first);
+            while let Some(order) = next {
+                match order {
+                    Order::Fold(answer) => fold = Some(answer),
+                    order => batch.push(order),
+                }
+                let has_room = batch.len() < BATCH && fold.is_none();
+                next = has_room.then(|| self.queue.try_recv().ok()).flatten();
             }
-            self.commit(batch);
+            if !batch.is_empty() {
+                self.commit(batch);
+            }
+            if let Some(answer) = fold {
+                answer.give(self.fold().map_err(JournalError::from));
+            }
+        }
+    }
+
+    /// Writes all that the write-ahead log holds into the file itself, and cuts the log to nothing.
+    fn fold(&self) -> Result<(), Failure> {
+        if let Some(failure) = &self.broken {
+            return Err(failure.clone());
+        }
+        let busy: bool =
+            self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        match busy {
+            false => Ok(()),
+            true => Err(Failure { text: "somebody reads it; try again".into(), fatal: false }),
         }
     }
 
@@ -156,6 +180,8 @@ impl Writer {
             }
             Order::Release(claim, answer) => judge(answer, claim::release(connection, &claim), judged),
             Order::Put(write, answer) => judge(answer, record::put(connection, &write), judged),
+            // Never in a batch.
+            Order::Fold(answer) => judge(answer, Ok(Err(Failure::stopped().into())), judged),
         }
     }
 
@@ -213,6 +239,7 @@ impl Order {
             Self::Claim(_, answer) => unjudged(answer),
             Self::Renew(_, _, answer) | Self::Release(_, answer) => unjudged(answer),
             Self::Put(_, answer) => unjudged(answer),
+            Self::Fold(answer) => unjudged(answer),
         }
     }
 }

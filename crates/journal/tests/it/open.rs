@@ -71,6 +71,29 @@ fn dropping_writes_what_is_queued() {
 }
 
 #[test]
+fn an_orderly_end_leaves_no_log_behind() {
+    let (_folder, path) = home();
+    let log = path.with_file_name("regie.db-wal");
+    let journal = SqliteJournal::open(&path).unwrap();
+    let mut chain = Chain::new(1);
+    journal.create(chain.start()).unwrap();
+    for _ in 0..100 {
+        journal.append(chain.step(&[7; 2_000]), Box::new(|result| assert!(result.is_ok())));
+    }
+    // What is queued before it is in it.
+    journal.fold_log().unwrap();
+    assert_eq!(std::fs::metadata(&log).unwrap().len(), 0);
+    let events = journal.stream(0, 1_000).unwrap();
+    assert_eq!(events.len(), 1 + 100 * 3);
+    // The journal goes on, and a copy of the file alone would have had it all.
+    let copy = path.with_file_name("copy.db");
+    std::fs::copy(&path, &copy).unwrap();
+    assert_eq!(SqliteJournal::open(&copy).unwrap().stream(0, 1_000), Ok(events));
+    journal.put("project", "a", 0, b"goes on").unwrap();
+    assert!(std::fs::metadata(&log).unwrap().len() > 0);
+}
+
+#[test]
 fn the_last_owner_may_be_a_callback_and_a_callback_may_panic() {
     let (_folder, path) = home();
     let journal = Arc::new(SqliteJournal::open(&path).unwrap());

@@ -8,6 +8,7 @@ use domain::event::Recorded;
 use domain::{Fact, Millis, RunId, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::undriven::Undriven;
 use super::{Answers, CLAIM_RENEWAL, CLAIM_TTL, Error, Mailbox, Message, Ports, Rest};
 use crate::driver::Driver;
 use crate::fault::{Point, point};
@@ -21,7 +22,15 @@ const PAGE: usize = 4096;
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_LAST: Duration = Duration::from_secs(30);
 
-type Reply = oneshot::Sender<Result<(), Error>>;
+pub(super) type Reply = oneshot::Sender<Result<(), Error>>;
+
+/// How a task left its run.
+pub(super) enum Left {
+    /// Like this.
+    To(Rest),
+    /// It never had it: whoever launched it is still to be told why.
+    Untaken(Error, Reply),
+}
 
 pub(super) struct Task {
     ports: Ports,
@@ -73,33 +82,40 @@ impl Task {
         }
     }
 
-    /// Drives the run until it rests, ends or is lost. `ready` hears whether the first load worked, and
-    /// of an order when it is on record.
-    pub(super) async fn run(mut self, order: Option<Order>, ready: Reply) -> Rest {
+    /// Drives the run until it rests, ends or is lost. `ready` hears that the first load worked, and of an
+    /// order when it is on record; `began` hears that the run is in this task's hands.
+    pub(super) async fn run(
+        mut self,
+        order: Option<Order>,
+        ready: Reply,
+        began: Arc<watch::Sender<bool>>,
+    ) -> Left {
         // The daemon holds the home's lock: whoever held the run before is dead.
-        let mut loaded = match self.load(true).await {
+        let mut loaded = match self.load(true, order.as_ref()).await {
             Ok(loaded) => loaded,
-            Err(error) => {
-                let _ = ready.send(Err(error));
-                return Rest::Gone;
-            }
+            Err(error) => return Left::Untaken(error, ready),
         };
         let ordered = order.is_some();
         let outputs = match self.claim(&mut loaded, order) {
             Ok(outputs) => outputs,
             Err(error) => {
                 let _ = self.ports.journal.release(&loaded.claim);
-                let _ = ready.send(Err(error));
-                return Rest::Gone;
+                return Left::Untaken(error, ready);
             }
         };
-        let mut halt = self.perform(outputs);
+        let halt = self.perform(outputs);
         if ordered {
             self.replies.entry(self.ticket).or_default().push(ready);
         } else {
             // From here on the task tries again by itself whatever fails.
             let _ = ready.send(Ok(()));
         }
+        began.send_replace(true);
+        Left::To(self.keep_on(loaded, halt).await)
+    }
+
+    /// Drives the run, and loads it again as often as that is needed.
+    async fn keep_on(&mut self, mut loaded: Loaded, mut halt: Option<Halt>) -> Rest {
         loop {
             let reason = match halt.take() {
                 Some(reason) => reason,
@@ -107,6 +123,7 @@ impl Task {
             };
             // Orders that were not recorded are answered by the drop of their replies.
             self.replies.clear();
+            let mut given = None;
             match reason {
                 Halt::Ended(end) => return self.leave(&loaded.claim, Rest::Ended(end)),
                 Halt::Parked(reason) => return self.leave(&loaded.claim, Rest::Parked(reason)),
@@ -114,10 +131,10 @@ impl Task {
                 Halt::Reload => {}
                 Halt::Storage(why) => {
                     tracing::error!(run = %self.run, why, "the journal cannot write; trying again");
-                    self.pause().await;
+                    given = self.pause().await;
                 }
             }
-            match self.reload().await {
+            match self.reload(given).await {
                 Some((again, first)) => {
                     loaded = again;
                     halt = first;
@@ -127,15 +144,20 @@ impl Task {
         }
     }
 
-    /// Loads the run again after a failed append. `None` when it cannot be had any more.
-    async fn reload(&mut self) -> Option<(Loaded, Option<Halt>)> {
+    /// Loads the run again after a failed append, to carry an order out that was given meanwhile. `None`
+    /// when it cannot be had any more.
+    async fn reload(&mut self, mut given: Option<(Order, Reply)>) -> Option<(Loaded, Option<Halt>)> {
         loop {
             self.generation += 1;
+            let (order, reply) = given.take().unzip();
             // Whoever has taken the run meanwhile keeps it.
-            let error = match self.load(false).await {
-                Ok(mut loaded) => match self.claim(&mut loaded, None) {
+            let error = match self.load(false, order.as_ref()).await {
+                Ok(mut loaded) => match self.claim(&mut loaded, order) {
                     Ok(outputs) => {
                         let halt = self.perform(outputs);
+                        if let Some(reply) = reply {
+                            self.replies.entry(self.ticket).or_default().push(reply);
+                        }
                         return Some((loaded, halt));
                     }
                     Err(error) => error,
@@ -149,24 +171,29 @@ impl Task {
                 return None;
             }
             tracing::error!(run = %self.run, %error, "the run cannot be loaded again; trying again");
-            self.pause().await;
+            drop(reply);
+            given = self.pause().await;
         }
     }
 
     /// Waits before the next try. Orders come back as not recorded meanwhile: whoever gave one is not
-    /// left waiting for a disk.
-    async fn pause(&mut self) {
+    /// left waiting for a disk. A cancellation is given back and tried at once: it may need less than the
+    /// run needs to go on.
+    async fn pause(&mut self) -> Option<(Order, Reply)> {
         let sleep = tokio::time::sleep(self.retry);
-        self.retry = (self.retry * 2).min(RETRY_LAST);
         tokio::pin!(sleep);
         loop {
             tokio::select! {
-                () = &mut sleep => return,
+                () = &mut sleep => {
+                    self.retry = (self.retry * 2).min(RETRY_LAST);
+                    return None;
+                }
                 message = self.receiver.recv() => match message {
+                    Some(Message::Order(order @ Order::Cancel { .. }, reply)) => return Some((order, reply)),
                     Some(Message::Order(_, reply)) => drop(reply.send(Err(Error::NotRecorded))),
                     // For a machine that is gone.
                     Some(Message::Input(..)) => {}
-                    None => return,
+                    None => return None,
                 },
             }
         }
@@ -179,17 +206,24 @@ impl Task {
         rest
     }
 
-    /// Claims the run and reads all of it.
-    async fn load(&self, force: bool) -> Result<Loaded, Error> {
+    /// Claims the run and reads all of it. To be cancelled, a run needs no driver.
+    async fn load(&self, force: bool, order: Option<&Order>) -> Result<Loaded, Error> {
         let (ports, run, holder) = (self.ports.clone(), self.run, self.holder.clone());
+        let cancels = matches!(order, Some(Order::Cancel { .. }));
         let reading = tokio::task::spawn_blocking(move || {
             let claim = ports.journal.claim(run, &holder, ports.clock.now(), CLAIM_TTL, force)?;
             let history = history(&ports, run)?;
             let Some(first) = history.first() else {
                 return Err(Error::Refused(domain::run::Refusal::NotStarted));
             };
-            let mut driver = ports.drivers.driver(first).map_err(Error::Driver)?;
-            inherit(&ports, first, &mut driver)?;
+            let is_cancelling = |event: &Recorded| matches!(event.header.fact, Fact::CancelRequested { .. });
+            let driver = match driver(&ports, first) {
+                Err(Error::Driver(Refused { hint, .. })) if cancels || history.iter().any(is_cancelling) => {
+                    tracing::warn!(%run, hint, "the run cannot be driven any more; it is brought to its end");
+                    Box::new(Undriven)
+                }
+                driver => driver?,
+            };
             let last = history.iter().map(|event| event.header.at).max().unwrap_or(first.header.at);
             Ok(Loaded { machine: Machine::load(run, &history, driver), claim, last })
         });
@@ -360,6 +394,13 @@ fn submit(ports: &Ports, inbox: Arc<dyn Inbox>, ticket: u64, append: Append) {
     if completes {
         point(Point::ResultSubmitted);
     }
+}
+
+/// The driver of a run, which knows what the run goes on from.
+fn driver(ports: &Ports, first: &Recorded) -> Result<Box<dyn Driver>, Error> {
+    let mut driver = ports.drivers.driver(first).map_err(Error::Driver)?;
+    inherit(ports, first, &mut driver)?;
+    Ok(driver)
 }
 
 /// Tells a driver what its run goes on from.

@@ -376,6 +376,11 @@ impl<D: Driver> Machine<D> {
     /// A step as an executor needs it. `None` when its request cannot be had; the run rests then.
     pub(super) fn work(&mut self, step: StepNo) -> Option<Work> {
         let request = self.request(step)?;
+        Some(Work { request, ..self.named(step)? })
+    }
+
+    /// A step as an executor needs it that is to end it: which one it is, and not what it does.
+    pub(super) fn named(&self, step: StepNo) -> Option<Work> {
         let open = self.state.open.get(&step)?;
         Some(Work {
             run: self.state.id,
@@ -386,7 +391,7 @@ impl<D: Driver> Machine<D> {
             kind: open.planned.kind,
             effect: open.planned.effect,
             tool: open.planned.tool.clone(),
-            request,
+            request: Bytes::new(),
             timeout: open.planned.timeout,
         })
     }

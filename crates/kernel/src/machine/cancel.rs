@@ -3,7 +3,7 @@
 use domain::fact::{Denial, End};
 use domain::gate::Answer;
 use domain::run::{Command, Phase};
-use domain::{Amount, Effect, Outcome, Payload, StepNo};
+use domain::{Amount, Effect, Fact, Outcome, Payload, StepNo};
 
 use super::advance::KERNEL;
 use super::{Context, Flight, Machine, Output};
@@ -22,7 +22,39 @@ impl<D: Driver> Machine<D> {
             self.cancel_step(context, step);
         }
         if self.state.open.is_empty() && !self.halted {
-            self.end(context, End::Cancelled, "cancelled by the owner".into());
+            self.end(context, End::Cancelled, self.last_words());
+        }
+    }
+
+    /// Why the run is over, with what nobody knows.
+    fn last_words(&self) -> String {
+        let named = |(step, tool): (&StepNo, &String)| format!("step {step} (`{tool}`)");
+        let doubtful: Vec<_> = self.doubtful.iter().map(named).collect();
+        match doubtful.as_slice() {
+            [] => "cancelled by the owner".into(),
+            steps => format!(
+                "cancelled by the owner; nobody knows whether this was done, so look at what it acts on: {}",
+                steps.join(", ")
+            ),
+        }
+    }
+
+    /// Keeps account of the steps of which nobody knows whether they were done. To be called before the
+    /// fact is applied.
+    pub(super) fn doubt(&mut self, fact: &Fact) {
+        match fact {
+            Fact::StepUncertain { step } => {
+                if let Some(open) = self.state.open.get(step) {
+                    self.doubtful.insert(*step, open.planned.tool.clone());
+                }
+            }
+            // The owner has said that it was done, or that it was not.
+            Fact::StepIntended { step, .. }
+            | Fact::StepDenied { step, .. }
+            | Fact::StepCompleted { step, outcome: Outcome::Succeeded, .. } => {
+                self.doubtful.remove(step);
+            }
+            _ => {}
         }
     }
 
@@ -36,14 +68,12 @@ impl<D: Driver> Machine<D> {
         match self.flights.get(&step) {
             // Its start is on the way: it is killed once its intention is durable.
             Some(Flight::Starting | Flight::Killing) => {}
-            _ => match self.work(step) {
-                Some(work) => {
-                    self.flights.insert(step, Flight::Killing);
-                    // Nothing is killed for a cancellation that a crash could still undo.
-                    self.once_durable(Output::Kill(work));
-                }
-                None => self.write_off(context, step, Outcome::Cancelled),
-            },
+            _ => {
+                let Some(work) = self.named(step) else { return };
+                self.flights.insert(step, Flight::Killing);
+                // Nothing is killed for a cancellation that a crash could still undo.
+                self.once_durable(Output::Kill(work));
+            }
         }
     }
 

@@ -113,3 +113,45 @@ fn at_any_moment_with_or_without_a_crash_before() {
         }
     }
 }
+
+#[test]
+fn without_a_driver_at_any_moment() {
+    let ops = [
+        Op::new(Act::Read),
+        Op::new(Act::Write),
+        Op::new(Act::Model),
+        Op::new(Act::Send).unprobed(),
+        Op::new(Act::Put),
+        Op::new(Act::Verdict).ruled(Rule::Ask),
+    ];
+    let mut named = 0;
+    for moment in 0..110 {
+        for seed in 0..4 {
+            let mut world = world(&ops, Owner::Away, seed);
+            world.turns(moment).unwrap();
+            if world.state().has_ended() {
+                continue;
+            }
+            world.crash_daemon();
+            if seed % 2 == 0 {
+                world.crash_runner();
+            }
+            world.driver_is_lost = true;
+            world.boot().unwrap();
+            let before = world.facts("step_intended");
+            // The daemon may die again before the end is on record.
+            world.cancel().unwrap().unwrap();
+            world.turns(moment % 5).unwrap();
+            world.crash_daemon();
+            world.boot().unwrap();
+            if !world.state().cancelling && !world.state().has_ended() {
+                world.cancel().unwrap().unwrap();
+            }
+            world.finish().unwrap();
+            assert_eq!(world.state().status, ENDED, "moment {moment}, seed {seed}");
+            assert_eq!(world.facts("step_intended"), before, "nothing more begins");
+            named += u32::from(world.facts("step_uncertain") > 0);
+        }
+    }
+    assert!(named > 0, "no cancellation met a step that nobody knows of");
+}

@@ -8,6 +8,7 @@ mod failures;
 mod lineage;
 mod orders;
 mod sleep;
+mod undriven;
 
 use std::time::Duration;
 
@@ -48,6 +49,46 @@ async fn launching_twice_is_launching_once() {
     assert_eq!(bench.at_rest().await, DONE);
     assert_eq!(bench.journal.count(bench.run, "claimed"), 1);
     assert_eq!(bench.journal.count(bench.run, "stop_requested"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_hears_that_a_launch_failed_can_launch_again() {
+    let bench = Bench::new(&[&[Op::new(Act::Model)]]);
+    for _ in 0..50 {
+        bench.drivers.works(false);
+        assert!(matches!(bench.launch().await, Err(Error::Driver(_))));
+        assert_eq!(bench.host.live(), [], "its entry is gone before anybody is told");
+    }
+    bench.drivers.works(true);
+    bench.launch().await.unwrap();
+    assert_eq!(bench.at_rest().await, DONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_beside_one_that_fails_is_not_lost_with_it() {
+    let bench = Bench::new(&[&[Op::new(Act::Model)]]);
+    bench.drivers.fail_once();
+    let (first, second) = tokio::join!(bench.launch(), bench.launch());
+    assert!(matches!(first, Err(Error::Driver(_))), "{first:?}");
+    assert_eq!(second, Ok(()));
+    assert_eq!(bench.at_rest().await, DONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_closed_leaves_its_runs_as_a_crash_would() {
+    let bench = Bench::new(&[&[Op::new(Act::Model)], &[Op::new(Act::Put)]]);
+    bench.executor.hold();
+    bench.launch().await.unwrap();
+    bench.executor.heard(1).await;
+    let before = bench.position();
+    bench.host.close().await;
+    assert_eq!(bench.host.live(), []);
+    assert_eq!((bench.launch().await, bench.stop().await), (Err(Error::Closed), Err(Error::Closed)));
+    assert_eq!(bench.position(), before, "nothing is written about it");
+    bench.executor.release();
+    let next = bench.successor(bench.clock.clone());
+    next.launch().await.unwrap();
+    assert_eq!(next.at_rest().await, DONE);
 }
 
 #[tokio::test(start_paused = true)]

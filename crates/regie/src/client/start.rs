@@ -11,8 +11,8 @@ use control::api;
 use super::{Client, Error};
 use crate::screen;
 
-/// How long a daemon may take until it answers.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long a daemon may take until it answers. It may have to wait for the end of the one before.
+const ANSWER_WITHIN: Duration = Duration::from_secs(40);
 /// How long another daemon may take when ours ended, having lost the race for the lock.
 const OTHER_WITHIN: Duration = Duration::from_secs(2);
 /// How often it is asked.

@@ -38,6 +38,10 @@ fn usage_shown(usage: &Usage, width: usize) -> String {
             .collect();
         shown.push('\n');
         shown.push_str(&table::table(&["TREE", "CACHE", "WORK", "PROJECT"], &rows, width));
+        for project in usage.projects.iter().filter(|project| project.shared > 0) {
+            let (shared, repository) = (text::bytes(project.shared), text::path(&project.repository));
+            shown.push_str(&format!("{shared} of the tree are files that {repository} holds as well\n"));
+        }
     }
     let taking = usage.runs.iter().filter(|run| run.work + run.spool + run.artifacts > 0);
     let rows: Vec<Vec<String>> = taking

@@ -12,23 +12,21 @@ use crate::{args, daemon};
 /// What is logged, in the syntax of `tracing`'s filters.
 const FILTER_ENV: &str = "REGIE_LOG";
 
-/// How often and how long the end of a daemon is waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-const LOOKS: u32 = 500;
+/// How long what cannot be cut, such as a commit, may take after the daemon's end.
+const LAST_WORK: Duration = Duration::from_secs(10);
 
-/// Asks the daemon to end and waits until its socket is gone. Its runs go on when it starts again.
+/// Asks the daemon to end and waits until it is gone, with all that it has started. Its runs go on when it
+/// starts again.
 pub(super) async fn stop(context: &Context) -> Result<Exit, Failure> {
     let client = Client::new(&context.home)?;
-    if client.shutdown().await.is_err() {
-        return Err(Failure::new(format!("no daemon serves {}", context.home.root().display())));
-    }
-    for _ in 0..LOOKS {
-        if !context.home.socket().exists() {
-            return Ok(Exit::Done);
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-    Err(Failure::new("the daemon does not end").hint("`regie doctor` names its process"))
+    let none = || Failure::new(format!("no daemon serves {}", context.home.root().display()));
+    let hello = client.hello().await.map_err(|_| none())?;
+    client.shutdown().await.map_err(|_| none())?;
+    let ended = daemon::lock::given_back(&context.home, hello.pid).await;
+    ended.map(|()| Exit::Done).map_err(|error| {
+        Failure::new(error.to_string())
+            .hint(format!("`kill -KILL {}` ends it, and nothing is lost", hello.pid))
+    })
 }
 
 pub(super) fn run(context: &Context, args: &args::Serve) -> Result<Exit, Failure> {
@@ -45,9 +43,13 @@ pub(super) fn run(context: &Context, args: &args::Serve) -> Result<Exit, Failure
         .build()
         .map_err(|error| Failure::new(format!("no runtime can be had: {error}")))?;
     let served = runtime.block_on(daemon::serve(&context.home));
-    runtime.shutdown_background();
+    runtime.shutdown_timeout(LAST_WORK);
     match served {
-        Ok(()) => Ok(Exit::Done),
+        Ok(lock) => {
+            // It goes with the process: who finds it free finds nobody alive.
+            std::mem::forget(lock);
+            Ok(Exit::Done)
+        }
         Err(error) => Err(Failure::new(format!("{error:#}")).hint("`regie doctor` looks for causes")),
     }
 }

@@ -3,10 +3,11 @@
 mod day_cap;
 mod housekeeping;
 mod keeping;
-mod lock;
+pub(crate) mod lock;
 mod notify;
 mod system;
 
+use std::fs::File;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -29,17 +30,18 @@ use day_cap::FileDayCap;
 use system::{OsRng, SystemClock};
 
 /// Serves a home until the daemon is asked to end. Runs that were moving when the last daemon died
-/// go on.
+/// go on. Gives the home's lock, which is to be kept until this process is about to be gone.
 ///
 /// # Errors
 /// When another daemon serves this home, or a part of it cannot be opened.
-pub(crate) async fn serve(home: &Home) -> Result<()> {
-    let _lock = lock::acquire(home)?;
+pub(crate) async fn serve(home: &Home) -> Result<File> {
+    let lock = lock::acquire(home).await?;
     scratch(home)?;
     let listener = lock::listen(home)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let (control, runner, records) = assemble(home, Arc::clone(&clock))?;
-    let keeping = housekeeping::start(Arc::clone(&control), runner);
+    let (control, runner, journal) = assemble(home, Arc::clone(&clock))?;
+    let records: Arc<dyn Records> = Arc::clone(&journal) as _;
+    let keeping = housekeeping::start(Arc::clone(&control), Arc::clone(&runner));
     let telling = notify::start(notify::Parts {
         control: Arc::clone(&control),
         records: Arc::clone(&records),
@@ -60,12 +62,28 @@ pub(crate) async fn serve(home: &Home) -> Result<()> {
             }
         }
     };
-    let served = server::serve(listener, control, ending).await;
-    keeping.abort();
-    telling.abort();
-    sweeping.abort();
+    let served = server::serve(listener, Arc::clone(&control), ending).await;
+    for task in [keeping, telling, sweeping] {
+        task.abort();
+        // What it was at is on record, or is not.
+        let _ = task.await;
+    }
+    end(home, &control, &runner, journal).await;
+    served?;
+    Ok(lock)
+}
+
+/// Leaves nothing alive. Runs first, so that none of them takes the end of its runner for news: for them
+/// this is a crash, after which the next daemon goes on.
+async fn end(home: &Home, control: &Control, runner: &RunnerExecutor, journal: Arc<SqliteJournal>) {
+    control.close().await;
+    runner.end(&home.spool()).await;
+    let folded = tokio::task::spawn_blocking(move || journal.fold_log());
+    if let Ok(Err(error)) = folded.await {
+        tracing::warn!(%error, "the journal's log stays beside it");
+    }
     let _ = std::fs::remove_file(home.socket());
-    Ok(served?)
+    tracing::info!("the end");
 }
 
 /// Scratch files go into the home, where those that a killed daemon left behind are found and removed.
@@ -84,7 +102,7 @@ fn scratch(home: &Home) -> Result<()> {
 }
 
 /// What the daemon itself goes on to use.
-type Assembled = (Arc<Control>, Arc<RunnerExecutor>, Arc<dyn Records>);
+type Assembled = (Arc<Control>, Arc<RunnerExecutor>, Arc<SqliteJournal>);
 
 fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
     let layout =

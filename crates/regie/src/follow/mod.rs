@@ -50,6 +50,9 @@ pub(crate) async fn follow(
     let mut follow = Follow::new(client.clone(), run.to_owned(), options)?;
     let mut frame = tokio::time::interval(FRAME);
     frame.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    if let Some(exit) = follow.asked_before().await? {
+        return Ok(exit);
+    }
     loop {
         let exit = tokio::select! {
             biased;

@@ -8,6 +8,15 @@ use crate::failure::{Exit, Failure};
 use crate::screen::{self, card, style, text};
 
 impl Follow {
+    /// A gate that was open before the run is followed has no event to come.
+    pub(super) async fn asked_before(&mut self) -> Result<Option<Exit>, Failure> {
+        let before = self.options.so_far.as_ref().and_then(|run| run.gates.first().cloned());
+        match before {
+            Some(gate) => self.gate(&gate).await,
+            None => Ok(None),
+        }
+    }
+
     pub(super) async fn gate(&mut self, gate: &str) -> Result<Option<Exit>, Failure> {
         let gate = self.client.gate_fetch(gate).await?;
         // Behind another question it is asked when that one is answered.

@@ -181,6 +181,8 @@ fn du_says_what_takes_how_much() {
         "{usage}"
     );
     assert!(usage["projects"][0]["tree"].as_u64().unwrap() > 0, "{usage}");
+    // The objects that came by links are no room that Regie takes.
+    assert!(usage["projects"][0]["shared"].as_u64().unwrap() > 0, "{usage}");
     let shown = world.ask(&["du"]);
     for word in ["journal", "PROJECT", "ARTIFACTS", "Make the check pass"] {
         assert!(shown.out.contains(word), "{}", shown.out);

@@ -21,6 +21,7 @@ mod refusals;
 mod rest;
 mod services;
 mod setup;
+mod shut;
 mod sleep;
 mod start;
 #[cfg(target_os = "linux")]

@@ -191,8 +191,8 @@ async fn start(config: &Config) -> Result<(), Error> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log);
-    let mut child = command.spawn().map_err(failed)?;
-    if let Some(out) = child.stdout.take() {
+    let mut newborn = Newborn(Some(command.spawn().map_err(failed)?));
+    if let Some(out) = newborn.0.as_mut().and_then(|child| child.stdout.take()) {
         let mut line = String::new();
         let ready = timeout(START_WITHIN, BufReader::new(out).read_line(&mut line)).await;
         if !matches!(ready, Ok(Ok(_))) || line != READY {
@@ -200,8 +200,22 @@ async fn start(config: &Config) -> Result<(), Error> {
         }
     }
     // It outlives this process; while both live, its end is collected here.
-    tokio::spawn(async move { child.wait().await });
+    if let Some(mut child) = newborn.0.take() {
+        tokio::spawn(async move { child.wait().await });
+    }
     Ok(())
+}
+
+/// A runner that does not serve yet. When nobody waits for it any more, it is ended: it could not be
+/// found by its lock.
+struct Newborn(Option<tokio::process::Child>);
+
+impl Drop for Newborn {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.start_kill();
+        }
+    }
 }
 
 fn log_path(dir: &Path) -> PathBuf {
@@ -213,7 +227,7 @@ fn holder(dir: &Path) -> Result<Option<Option<u32>>, Error> {
 }
 
 /// Ends a runner that lives and cannot be talked with; its jails end with it.
-fn end_holder(dir: &Path) -> Result<(), Error> {
+pub(super) fn end_holder(dir: &Path) -> Result<(), Error> {
     if let Some(Some(pid)) = holder(dir)?
         && let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
     {

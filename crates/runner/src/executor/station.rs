@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::{Amount, Payload, RunId, StepNo};
 use kernel::Input;
 use kernel::port::{Artifacts, Finished, Inbox, Refused, Status, Work};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 
 use super::link::{Error, Link};
 use super::{Configs, Progress};
@@ -73,9 +73,19 @@ impl Station {
     }
 
     /// Serves until the executor lets go of it.
-    pub(super) async fn serve(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+    pub(super) async fn serve(
+        mut self,
+        mut commands: mpsc::UnboundedReceiver<Command>,
+        mut closing: watch::Receiver<bool>,
+    ) {
         loop {
             tokio::select! {
+                biased;
+                // What still waits is not begun.
+                () = closed(&mut closing) => {
+                    self.say(&Request::Bye).await;
+                    return;
+                }
                 command = commands.recv() => match command {
                     Some(command) => self.obey(command).await,
                     None => return,
@@ -356,6 +366,13 @@ impl Station {
             artifacts: output.artifact.into_iter().collect(),
             payload: Payload(serde_json::to_vec(&output).unwrap_or_default()),
         }
+    }
+}
+
+/// Returns when the runners are to end. An executor that is only gone leaves them be.
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    if closing.wait_for(|closing| *closing).await.is_err() {
+        std::future::pending().await
     }
 }
 

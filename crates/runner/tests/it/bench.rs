@@ -240,6 +240,14 @@ impl Bench {
         std::fs::read_to_string(self.spool_file("lock")).ok()?.parse().ok()
     }
 
+    /// Ends all runners of the home as a daemon does at its end.
+    pub(crate) fn end(&self) {
+        let daemon = self.daemon();
+        daemon._runtime.block_on(daemon.executor.end(self.config.spool.parent().unwrap()));
+        // A runner's command line names its spool.
+        assert_gone(self.config.spool.to_str().unwrap());
+    }
+
     /// Ends the runner as a power cut would.
     pub(crate) fn kill_runner(&self) {
         if let Some(pid) = self.runner_pid().and_then(rustix::process::Pid::from_raw) {

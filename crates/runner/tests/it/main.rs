@@ -3,6 +3,7 @@
 
 mod bench;
 mod commands;
+mod ending;
 #[cfg(feature = "fault")]
 mod faults;
 mod inherited;

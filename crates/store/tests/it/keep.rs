@@ -87,3 +87,27 @@ fn what_no_tree_can_hold_is_named() {
     assert_eq!(world.tree.left("run_2").unwrap(), None);
     assert!(world.tree.keep("../evil", &BTreeSet::new()).is_err());
 }
+
+#[test]
+fn what_did_not_begin_is_taken_away_whole_and_nothing_else_is() {
+    let world = World::new();
+    let (other, gone) = (world.workspace("run_1"), world.workspace("run_2"));
+    let files = gone.snapshot().unwrap().tree;
+    world.tree.snapshot_hold(other.branch(), &files).unwrap();
+    let before = refs(&world);
+    world.tree.snapshot_hold(gone.branch(), &files).unwrap();
+    world.tree.branch_remove(gone.branch()).unwrap();
+    let mine = format!("refs/heads/{}", gone.branch());
+    let left: Vec<_> = before.lines().filter(|line| !line.starts_with(&mine)).collect();
+    assert_eq!(refs(&world).lines().collect::<Vec<_>>(), left);
+    assert_eq!(left.len() + 1, before.lines().count());
+    // Repeating it is harmless, and no other ref can be named.
+    world.tree.branch_remove(gone.branch()).unwrap();
+    world.tree.branch_remove("lines/main").unwrap_err();
+}
+
+fn refs(world: &World) -> String {
+    let (ok, refs) = try_git(world.tree.git_dir(), &["for-each-ref", "--format=%(refname)"]);
+    assert!(ok);
+    refs
+}

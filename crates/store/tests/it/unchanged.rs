@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
+use proptest::prelude::*;
 use store::{TreeId, Workspace};
 
 use crate::world::{World, put};
@@ -141,4 +142,61 @@ fn a_restored_workspace_is_looked_at_again() {
     assert_eq!(workspace.snapshot().unwrap().tree, first);
     workspace.restore(&second).unwrap();
     assert_eq!(workspace.snapshot().unwrap().tree, second);
+}
+
+/// One act of an agent, on few names so that acts meet.
+fn act(at: &Path, kind: u8, name: u8, content: u8) {
+    let path = ["a", "b", "d/a", "d/e/a", "src", "src/run.sh", "x.o"][usize::from(name) % 7];
+    let full = at.join(path);
+    let clear = || match full.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(&full).unwrap(),
+        Ok(_) => fs::remove_file(&full).unwrap(),
+        Err(_) => {}
+    };
+    // What stands where a directory is needed goes first.
+    for parent in path.match_indices('/').map(|(end, _)| at.join(&path[..end])) {
+        if parent.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
+            fs::remove_file(parent).unwrap();
+        }
+    }
+    fs::create_dir_all(full.parent().unwrap()).unwrap();
+    match kind % 6 {
+        0 | 1 => {
+            clear();
+            put(at, path, &format!("{content:03}"));
+        }
+        2 => clear(),
+        3 => {
+            clear();
+            symlink(format!("to{content}"), &full).unwrap();
+        }
+        4 => {
+            clear();
+            put(&full, "inner", "inner\n");
+        }
+        _ if full.symlink_metadata().is_ok_and(|meta| meta.is_file()) => {
+            fs::set_permissions(&full, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        _ => fs::rename(at.join("README"), at.join("README.old")).unwrap_or_default(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, ..ProptestConfig::default() })]
+
+    #[test]
+    fn change_upon_change_gives_what_a_look_at_everything_gives(
+        all in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 1..10),
+    ) {
+        let world = World::new();
+        let workspace = world.workspace("run_1");
+        put(workspace.dir(), ".gitignore", "*.o\n");
+        settle(&world, &workspace);
+        for (kind, name, content) in all {
+            act(workspace.dir(), kind, name, content);
+            settle(&world, &workspace);
+        }
+        let last = workspace.snapshot().unwrap().tree;
+        prop_assert_eq!(last, afresh(&world, &workspace));
+    }
 }

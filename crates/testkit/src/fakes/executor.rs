@@ -18,6 +18,8 @@ struct Steps {
     held: bool,
     started: Vec<(Work, Arc<dyn Inbox>)>,
     running: Vec<(Work, Arc<dyn Inbox>)>,
+    /// What was killed and not told, when that is left to the test.
+    killed: Option<Vec<(Work, Arc<dyn Inbox>)>>,
 }
 
 impl Default for ManualExecutor {
@@ -52,6 +54,16 @@ impl ManualExecutor {
     /// What runs now, each with the inbox that waits for it.
     pub fn running(&self) -> Vec<(Work, Arc<dyn Inbox>)> {
         self.lock().running.clone()
+    }
+
+    /// Tells nobody from now on that a step is gone.
+    pub fn keep_killed(&self) {
+        self.lock().killed.get_or_insert_default();
+    }
+
+    /// What was killed since then, each with the inbox that waits for it.
+    pub fn killed(&self) -> Vec<(Work, Arc<dyn Inbox>)> {
+        self.lock().killed.clone().unwrap_or_default()
     }
 
     /// Returns when so many steps were started or asked about.
@@ -112,7 +124,12 @@ impl Executor for ManualExecutor {
     }
 
     fn kill(&self, work: Work, inbox: Arc<dyn Inbox>) {
-        self.lock().running.retain(|(running, _)| running.key != work.key);
+        let mut steps = self.lock();
+        steps.running.retain(|(running, _)| running.key != work.key);
+        if let Some(killed) = &mut steps.killed {
+            return killed.push((work, inbox));
+        }
+        drop(steps);
         inbox.send(Input::Killed(work.step));
     }
 }

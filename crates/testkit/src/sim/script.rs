@@ -15,6 +15,8 @@ use super::program::{Act, Op, Program, tool_of};
 pub struct Script {
     program: Arc<Program>,
     view: View,
+    /// It stands in for a driver that is lost: it asks for nothing.
+    is_lost: bool,
 }
 
 /// What the driver knows from events alone.
@@ -55,7 +57,13 @@ pub(super) fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
 impl Script {
     /// A driver that has folded nothing.
     pub fn new(program: Arc<Program>) -> Self {
-        Self { program, view: View::default() }
+        Self { program, view: View::default(), is_lost: false }
+    }
+
+    /// What stands in for a driver that cannot be made any more. It folds all the same, for the comparison.
+    pub(super) fn lost(mut self) -> Self {
+        self.is_lost = true;
+        self
     }
 
     /// What it knows.
@@ -147,6 +155,9 @@ impl Driver for Script {
     }
 
     fn next(&self, _: &RunState) -> Next {
+        if self.is_lost {
+            return Next::Wait;
+        }
         if let Some(end) = self.view.over {
             return Next::End { end, reason: "a model call did not succeed".into() };
         }
@@ -164,7 +175,7 @@ impl Driver for Script {
     }
 
     fn compose(&self, step: StepNo, _: u64) -> Result<Bytes, ComposeError> {
-        let request = self.view.requests.get(&step).cloned();
+        let request = self.view.requests.get(&step).filter(|_| !self.is_lost).cloned();
         request.map(Bytes::from).ok_or_else(|| ComposeError { step, reason: "the step is not open".into() })
     }
 }

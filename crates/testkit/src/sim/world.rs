@@ -92,6 +92,8 @@ pub struct World {
     pub outside: Outside,
     /// How gates are answered.
     pub owner: Owner,
+    /// From here on no daemon can make the run's driver: it can only be cancelled.
+    pub driver_is_lost: bool,
     #[cfg(feature = "mutants")]
     pub(super) mutant: Option<kernel::machine::Mutant>,
 }
@@ -128,6 +130,7 @@ impl World {
             counts: BTreeMap::new(),
             outside: Outside::default(),
             owner: Owner::Moody,
+            driver_is_lost: false,
             program,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -254,7 +257,15 @@ impl World {
     /// Claims the run and loads it, as a daemon does at its start and after a failed append.
     pub(super) fn load(&mut self, p: usize, order: Option<Order>) -> Check {
         let fence = self.journal.claim();
-        let script = self.script();
+        let script = if self.driver_is_lost { self.script().lost() } else { self.script() };
+        let cancels = matches!(order, Some(Order::Cancel { .. })) || self.checker.state.cancelling;
+        if self.driver_is_lost && !cancels {
+            let process = &mut self.processes[p];
+            process.generation += 1;
+            process.fence = fence;
+            process.machine = None;
+            return Ok(());
+        }
         let mut machine = Machine::load(self.checker.state.id, &self.journal.events, script);
         #[cfg(feature = "mutants")]
         if let Some(mutant) = self.mutant {

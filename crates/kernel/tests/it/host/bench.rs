@@ -41,6 +41,7 @@ impl Bench {
             broken: AtomicBool::new(false),
             panics: AtomicBool::new(false),
             rests: AtomicBool::new(false),
+            fails_once: AtomicBool::new(false),
         });
         let day = Arc::new(Day { cap: AtomicU64::new(u64::MAX), overlooked: AtomicU64::new(0) });
         let clock = Arc::new(RuntimeClock::begin());
@@ -146,6 +147,7 @@ pub(super) struct Scripts {
     broken: AtomicBool,
     panics: AtomicBool,
     rests: AtomicBool,
+    fails_once: AtomicBool,
 }
 
 impl Scripts {
@@ -159,6 +161,11 @@ impl Scripts {
         self.rests.store(true, Ordering::Relaxed);
     }
 
+    /// The next driver cannot be made, and those after it can.
+    pub(super) fn fail_once(&self) {
+        self.fails_once.store(true, Ordering::Relaxed);
+    }
+
     /// Whether drivers can be made from now on.
     pub(super) fn works(&self, works: bool) {
         self.broken.store(!works, Ordering::Relaxed);
@@ -167,7 +174,7 @@ impl Scripts {
 
 impl Drivers for Scripts {
     fn driver(&self, _: &Recorded) -> Result<Box<dyn Driver>, Refused> {
-        if self.broken.load(Ordering::Relaxed) {
+        if self.broken.load(Ordering::Relaxed) || self.fails_once.swap(false, Ordering::Relaxed) {
             return Err(Refused { code: "run.undrivable".into(), hint: "the prompt is gone".into() });
         }
         if self.panics.load(Ordering::Relaxed) {

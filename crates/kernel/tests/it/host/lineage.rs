@@ -2,14 +2,16 @@
 
 use domain::event::Head;
 use domain::fact::{Forked, Purpose};
+use domain::run::{End, Status};
 use domain::{Digest, RunId, StepNo};
 use kernel::host::Error;
 use kernel::lineage;
+use kernel::machine::Order;
 use kernel::port::Journal as _;
 use testkit::sim::{Act, Op};
 use testkit::suite::history::Chain;
 
-use super::bench::{Bench, DONE};
+use super::bench::{Bench, DONE, OWNER};
 
 fn bench() -> Bench {
     Bench::new(&[&[Op::new(Act::Model)], &[Op::new(Act::Write), Op::new(Act::Put)]])
@@ -83,6 +85,9 @@ async fn a_fork_of_something_else_is_not_driven_and_says_why() {
             other => panic!("case {number}: {other:?}"),
         }
         assert_eq!(bench.journal.events(fork).len(), 1, "nothing is written");
+        // It can be ended all the same.
+        bench.host.order(fork, Order::Cancel { by: OWNER.into() }).await.unwrap();
+        assert_eq!(bench.at_rest_of(fork).await, Status::Ended { end: End::Cancelled });
     }
     assert_eq!(bench.executor.started().len(), 3);
 }

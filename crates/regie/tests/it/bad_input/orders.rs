@@ -176,3 +176,13 @@ fn answer_with(world: &World, gate: &str, action: &str) -> String {
     stream.read_to_string(&mut answer).unwrap();
     answer
 }
+
+#[test]
+fn a_run_that_is_resumed_at_an_open_gate_asks_again() {
+    let (world, run, gate) = at_a_gate();
+    assert_eq!(world.ask(&["pause", &run]).code, Some(0));
+    until("it rests", || world.ask(&["runs", "--json"]).json()[0]["status"] == "parked");
+    let said = world.ask(&["resume", &run]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert!(said.err.contains(&format!("regie gate approve {}", id(&gate))), "{said:?}");
+}
