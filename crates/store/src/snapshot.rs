@@ -134,8 +134,11 @@ impl Workspace {
         for path in self.tracked()?.files {
             scan.tracked(path);
         }
-        self.distrust(&scan.doubt)?;
-        let rewrite = || self.git("read-tree").args(["--reset", "-u", tree.hex()]).run();
+        let rewrite = || {
+            self.distrust(&scan.doubt)?;
+            let git = self.git("read-tree").args(["--reset", "-u", tree.hex()]);
+            git.run().map(|_| ()).doing("restore the workspace")
+        };
         if rewrite().is_err() {
             // An agent may have taken away the owner's right to write: give it back once. Or it has filled
             // the disk: what goes in the end goes first then, which needs no room.
@@ -144,7 +147,7 @@ impl Workspace {
             for path in self.untracked()? {
                 self.remove(&path)?;
             }
-            rewrite().doing("restore the workspace")?;
+            rewrite()?;
         }
         for path in self.untracked()? {
             self.remove(&path)?;

@@ -319,3 +319,24 @@ fn a_fork_has_what_the_owner_brings_along_and_the_conversation_s_repetitions_beg
     assert_eq!(world.until(&run.run, |run| run.status == "parked").code.as_deref(), Some("run.stalled"));
     assert_eq!(calls(&run.run), of_parent, "it is told first, and as late");
 }
+
+#[test]
+fn a_crash_in_a_criterion_keeps_what_came_in_before_it() {
+    let mut world = World::new();
+    let (note, other) = world.asked(world.note());
+    let begun = world.daemon().bare.lines().len();
+    world.daemon().bare.hold();
+    let run = world.start(world.mission()).unwrap().run;
+    world.block(world.daemon().bare.started(begun + 1));
+    world.answer(&other, "approve").unwrap();
+    world.ended(&note);
+    world.daemon().bare.release();
+    world.daemon().bare.hold();
+    world.block(world.daemon().bare.started(begun + 2));
+    assert_eq!(file(&world, &run, "NOTE"), "noted\n", "the criterion runs on the line as it is");
+    world.restart();
+    let gate = world.gate(&run);
+    let events = world.block(world.control().run_events(&run, 0, 1_000)).unwrap();
+    assert!(events.iter().any(|event| event.fact["fact"] == "workspace_restored"));
+    assert_eq!((file(&world, &run, "NOTE").as_str(), paths(&gate)), ("noted\n", vec!["sum.sh"]));
+}

@@ -404,7 +404,8 @@ impl<D: Driver> Machine<D> {
             StepKind::Checkpoint => Source::Kernel,
             _ => Source::Tool,
         };
-        if open.planned.effect == Effect::WorkspaceWrite {
+        // A checkpoint may bring in what others have merged: a roll-back to before it would take that away.
+        if open.planned.effect == Effect::WorkspaceWrite || open.planned.kind == StepKind::Checkpoint {
             self.workspace = Workspace::Stale;
         }
         let Finished { outcome, spent, payload, artifacts } = finished;
