@@ -160,7 +160,7 @@ def main():
         if "version" in only:
             version(table, binary)
         if "start" in only:
-            start(table, root, binary, max(5, options.rounds))
+            start(table, root, binary, max(7, options.rounds))
     finally:
         shutil.rmtree(root, ignore_errors=True)
     if table.missed:
