@@ -86,16 +86,20 @@ async fn end(home: &Home, control: &Control, runner: &RunnerExecutor, journal: A
     tracing::info!("the end");
 }
 
-/// Scratch files go into the home, where those that a killed daemon left behind are found and removed.
+/// Scratch files go into the home, where those that a killed daemon left behind are found and removed. The
+/// directory stays: clients that start at the same moment look at it.
 fn scratch(home: &Home) -> Result<()> {
-    let dir = home.tmp();
-    match std::fs::remove_dir_all(&dir) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("{} cannot be emptied", dir.display()));
-        }
-        _ => {}
-    }
     home.create()?;
+    let dir = home.tmp();
+    let failed = || format!("{} cannot be emptied", dir.display());
+    for entry in std::fs::read_dir(&dir).with_context(failed)? {
+        let entry = entry.with_context(failed)?;
+        let removed = match entry.file_type().with_context(failed)?.is_dir() {
+            true => std::fs::remove_dir_all(entry.path()),
+            false => std::fs::remove_file(entry.path()),
+        };
+        removed.with_context(failed)?;
+    }
     // Set once a process; a second daemon in one process is a test's, and shares the first one's.
     let _ = tempfile::env::override_temp_dir(&dir);
     Ok(())
