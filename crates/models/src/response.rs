@@ -73,6 +73,18 @@ pub struct Call<'a> {
 }
 
 impl Response {
+    /// What one stream gave. Its request's id, and what other attempts took, are known to who made the call.
+    pub(crate) fn folded(
+        blocks: Vec<Block>,
+        stop: Stop,
+        usage: Usage,
+        asked: String,
+        model: Option<String>,
+    ) -> Self {
+        let model = model.unwrap_or_else(|| asked.clone());
+        Self { blocks, stop, usage, lost: Usage::default(), asked, model, request_id: None, attempts: 1 }
+    }
+
     /// The tool calls in order; each must be answered, whatever [`Response::stop`] says.
     pub fn calls(&self) -> impl Iterator<Item = Call<'_>> {
         self.blocks.iter().filter_map(|block| match block.view() {

@@ -142,17 +142,7 @@ impl http::Fold for Fold {
                 !open.closed || (place == last && matches!(stop, Stop::MaxTokens | Stop::ContextExceeded));
             blocks.push(open.close(&stop, cut)?);
         }
-        let model = self.model.unwrap_or_else(|| asked.clone());
-        Ok(Response {
-            blocks,
-            stop,
-            usage: self.usage,
-            lost: Usage::default(),
-            asked,
-            model,
-            request_id: None,
-            attempts: 1,
-        })
+        Ok(Response::folded(blocks, stop, self.usage, asked, self.model))
     }
 }
 

@@ -146,17 +146,7 @@ impl http::Fold for Fold {
         }
         let cut = stop == Stop::MaxTokens;
         blocks.extend(self.calls.close(&stop, cut)?);
-        let model = self.model.unwrap_or_else(|| asked.clone());
-        Ok(Response {
-            blocks,
-            stop,
-            usage: self.usage,
-            lost: Usage::default(),
-            asked,
-            model,
-            request_id: None,
-            attempts: 1,
-        })
+        Ok(Response::folded(blocks, stop, self.usage, asked, self.model))
     }
 }
 
