@@ -112,9 +112,9 @@ pub enum Error {
         at: Endpoint,
         /// What is wrong.
         fault: tls::Fault,
-        /// What the TLS stack said.
+        /// What the TLS stack said; nothing when the server said it in HTTP.
         #[source]
-        source: Source,
+        source: Option<Source>,
     },
     /// The proxy lets nothing through.
     #[error("the proxy {proxy} {what}, so {} was not asked; {}", .at.url, .what.mend())]

@@ -176,9 +176,16 @@ impl Client {
         let is_stream = content_type.starts_with("text/event-stream");
         let bytes = guarded(response, self.config.idle_timeout, self.config.max_answer_bytes);
         let mut fold = F::default();
+        let mut at_once = false;
         let read = match is_stream {
             true => read::events(bytes, &mut fold, on_delta).await,
-            false => self.whole(bytes, content_type, &mut fold, on_delta).await,
+            false => match self.whole(bytes, content_type, &mut fold, on_delta).await {
+                Ok(form) => {
+                    at_once = form == Form::Json;
+                    Ok(())
+                }
+                Err(stopped) => Err(stopped),
+            },
         };
         let usage = fold.usage();
         let finished = match read {
@@ -191,7 +198,12 @@ impl Client {
             }
         };
         match finished {
-            Ok(response) => Ok(Response { request_id, ..response }),
+            Ok(response) => {
+                if at_once && !response.text().is_empty() {
+                    on_delta(Delta::Text(response.text()));
+                }
+                Ok(Response { request_id, ..response })
+            }
             Err(fault) => {
                 let retry_after = match &fault {
                     Fault::Vendor(body) => retry::in_body(body),
@@ -211,7 +223,7 @@ impl Client {
         content_type: String,
         fold: &mut F,
         on_delta: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<(), Stopped> {
+    ) -> Result<Form, Stopped> {
         let mut body = Vec::new();
         while let Some(chunk) = bytes.next().await {
             body.extend_from_slice(&chunk.map_err(Stopped::Broken)?);
@@ -221,17 +233,19 @@ impl Client {
             let error = call::Error::NotAStream { at: self.at.clone(), content_type };
             Err(Stopped::Fault(Fault::Call(Box::new(error))))
         };
-        match Form::of(&body) {
+        let form = Form::of(&body);
+        match form {
             Form::Json => match whole::fold(&body, fold) {
-                Some(folded) => folded.map_err(Stopped::Fault),
-                None => foreign(),
+                Some(folded) => folded.map_err(Stopped::Fault)?,
+                None => return foreign(),
             },
             Form::Events => {
                 let once = futures_util::stream::once(async { Ok(body) });
-                read::events(once.boxed(), fold, on_delta).await
+                read::events(once.boxed(), fold, on_delta).await?;
             }
-            Form::Other => foreign(),
+            Form::Other => return foreign(),
         }
+        Ok(form)
     }
 
     fn broken(&self, broken: Broken) -> Fault {

@@ -15,7 +15,7 @@ pub(super) fn classify(at: &Endpoint, error: reqwest::Error) -> call::Error {
         return call::Error::Proxy { at, proxy, what, source: Some(Box::new(error)) };
     }
     match of_tls(&at, &error) {
-        Some(fault) => call::Error::Tls { at, fault, source: Box::new(error) },
+        Some(fault) => call::Error::Tls { at, fault, source: Some(Box::new(error)) },
         None if error.is_connect() => call::Error::Connect { at, source: Box::new(error) },
         None => call::Error::Cut { at, source: Some(Box::new(error)) },
     }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::Secret;
 use crate::call::{Answer, Endpoint, Error};
+use crate::{Secret, tls};
 
 /// What is known of an error answer.
 pub(super) struct Refusal<'a> {
@@ -53,6 +53,10 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
         .iter()
         .any(|known| kind == *known || code == *known);
     let is_long = code == "context_length_exceeded" || kind == "exceed_context_size_error";
+    if status == 400 && wants_tls(&message) {
+        let fault = tls::Fault::Encrypted;
+        return Error::Tls { at: answer.at, fault, source: None };
+    }
     if let Some(mend) = no_tools(&message, status) {
         return Error::NoTools { answer, mend };
     }
@@ -119,6 +123,13 @@ fn status_of(kind: &str) -> Option<u16> {
         "overloaded_error" => 529,
         _ => return None,
     })
+}
+
+/// A server of TLS that was spoken to without it, in the words of nginx, Apache and Go.
+fn wants_tls(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    let words = ["plain http request was sent to https port", "speaking plain http to an ssl", "http request to an https server"];
+    words.iter().any(|words| message.contains(words))
 }
 
 /// What makes a server or model take tools that has refused them; `None` for any other refusal.

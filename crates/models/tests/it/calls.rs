@@ -277,7 +277,7 @@ async fn answers_that_will_not_change_are_not_asked_for_again() {
         (403, "Unauthorized"),
         (404, "NotFound"),
         (413, "ContextTooLong"),
-        (402, "Status"),
+        (402, "NoCredit"),
         (302, "Status"),
     ] {
         let fault = format!(
