@@ -130,7 +130,9 @@ pub enum Error {
         source: Option<Source>,
     },
     /// An answer in an encoding that was not asked for.
-    #[error("{at} answered in the encoding `{encoding}`, which was not asked for; have the gateway send it plain")]
+    #[error(
+        "{at} answered in the encoding `{encoding}`, which was not asked for; have the gateway send it plain"
+    )]
     Encoded {
         /// The endpoint.
         at: Endpoint,

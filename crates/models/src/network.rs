@@ -177,9 +177,8 @@ fn load(file: Option<&Path>, dir: Option<&Path>) -> Vec<Certificate> {
     for error in &read.errors {
         tracing::warn!(%error, "certificates are passed over");
     }
-    let usable = |der: &rustls::pki_types::CertificateDer<'static>| {
-        RootCertStore::empty().add(der.clone()).is_ok()
-    };
+    let usable =
+        |der: &rustls::pki_types::CertificateDer<'static>| RootCertStore::empty().add(der.clone()).is_ok();
     let certificates = read.certs.into_iter().filter(usable);
     certificates.filter_map(|der| Certificate::from_der(&der).ok()).collect()
 }

@@ -83,7 +83,7 @@ impl Fault {
                 "if it is your own authority's, set {CERT_FILE_ENV} to that authority's certificate (PEM) and resume"
             ),
             Self::Authority => format!(
-                "have the authority sign one for the server, set {CERT_FILE_ENV} to the authority's and resume"
+                "make one for the server itself (CA:FALSE), set {CERT_FILE_ENV} to its authority's and resume"
             ),
             Self::Expired | Self::NotYetValid => {
                 "check this machine's clock, or have the certificate renewed, and resume".to_owned()

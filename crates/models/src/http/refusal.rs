@@ -60,8 +60,9 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
     if let Some(mend) = no_tools(&message, status) {
         return Error::NoTools { answer, mend };
     }
-    let is_broke = [&kind, &code].iter().any(|said| matches!(said.as_str(), "insufficient_quota" | "billing_error"))
-        || message.to_ascii_lowercase().contains("credit balance is too low");
+    let is_broke =
+        [&kind, &code].iter().any(|said| matches!(said.as_str(), "insufficient_quota" | "billing_error"))
+            || message.to_ascii_lowercase().contains("credit balance is too low");
     match status {
         // What a proxy or a firewall says has a page around it; the vendor's own words never have.
         300..500 if is_page && status != 429 => Error::Page(answer),
@@ -128,7 +129,11 @@ fn status_of(kind: &str) -> Option<u16> {
 /// A server of TLS that was spoken to without it, in the words of nginx, Apache and Go.
 fn wants_tls(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
-    let words = ["plain http request was sent to https port", "speaking plain http to an ssl", "http request to an https server"];
+    let words = [
+        "plain http request was sent to https port",
+        "speaking plain http to an ssl",
+        "http request to an https server",
+    ];
     words.iter().any(|words| message.contains(words))
 }
 

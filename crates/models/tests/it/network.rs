@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 
 use models::call::{ByProxy, Error};
 use models::network::{self, CERT_DIR_ENV, CERT_FILE_ENV};
-use models::{Adapter, Config, Network, Provider, Response, Wire, config, tls};
+use models::{Adapter, Config, Network, Response, Wire, config, tls};
 use testkit::network::{Authority, Certificate, Front, Mode, Proxy};
 use testkit::script::{self, Options, Server};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use crate::canned::{self, Canned};
 use crate::{ask, request_on, say};
@@ -81,8 +83,7 @@ async fn a_certificate_that_cannot_be_trusted_says_why_and_is_not_asked_again() 
     let behind = address(server.base_url());
     for (certificate, believed, want, words) in [
         (Certificate::Of("localhost"), &other, tls::Fault::UnknownIssuer, "set SSL_CERT_FILE"),
-        (Certificate::Own("localhost"), &other, tls::Fault::UnknownIssuer, "set SSL_CERT_FILE"),
-        (Certificate::Own("localhost"), &ours, tls::Fault::Authority, "an authority's own"),
+        (Certificate::Own, &ours, tls::Fault::Authority, "set SSL_CERT_FILE"),
         (Certificate::Expired("localhost"), &ours, tls::Fault::Expired, "check this machine's clock"),
         (Certificate::Early("localhost"), &ours, tls::Fault::NotYetValid, "check this machine's clock"),
         (Certificate::Of("elsewhere"), &ours, tls::Fault::WrongName, "check the host in ANTHROPIC_BASE_URL"),
@@ -116,7 +117,9 @@ async fn a_scheme_that_does_not_fit_its_server_names_the_other() {
     assert!(said.contains("set OPENAI_BASE_URL to an https:// address"), "{said}");
 
     // nginx and Go say it in words.
-    for words in ["The plain HTTP request was sent to HTTPS port", "Client sent an HTTP request to an HTTPS server."] {
+    for words in
+        ["The plain HTTP request was sent to HTTPS port", "Client sent an HTTP request to an HTTPS server."]
+    {
         let server = Canned::start(vec![canned::answer("400 Bad Request", "", words)]).await;
         let (found, _) = fault(call(Wire::Responses, &server.base_url, Network::default()).await);
         assert_eq!(found, tls::Fault::Encrypted, "{words}");
@@ -139,13 +142,30 @@ async fn a_handshake_that_is_old_cut_or_wants_our_certificate() {
         (alert(116), tls::Fault::ClientCertificate, false),
         (alert(80), tls::Fault::Other, false),
     ] {
-        let server = Canned::start(vec![bytes.clone()]).await;
-        let url = server.base_url.replace("http://", "https://");
+        let url = format!("https://{}", hello_answered(bytes.clone()).await);
         let result = call(Wire::Messages, &url, Network::default()).await;
         assert_eq!(result.as_ref().unwrap_err().is_retryable(), again, "{bytes:x?}: {result:?}");
         let (found, said) = fault(result);
         assert_eq!(found, want, "{bytes:x?}: {said}");
     }
+}
+
+/// A server that answers the first words of every connection with these bytes.
+async fn hello_answered(bytes: Vec<u8>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            // The whole of it is taken, so that the answer is not lost to a reset.
+            let mut head = [0; 5];
+            connection.read_exact(&mut head).await.unwrap();
+            let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
+            connection.read_exact(&mut hello).await.unwrap();
+            connection.write_all(&bytes).await.unwrap();
+            connection.shutdown().await.unwrap();
+        }
+    });
+    address
 }
 
 #[test]
@@ -189,7 +209,11 @@ async fn calls_pass_through_the_proxy_of_their_scheme() {
     }
     let all = [("all_proxy", keyed.as_str()), ours];
     assert_eq!(call(Wire::Chat, "https://model.test", network(&all)).await.unwrap().text(), "ok");
-    assert!(proxy.heads().iter().all(|head| head.starts_with("POST http://model.test/v1/")), "{:?}", proxy.heads());
+    assert!(
+        proxy.heads().iter().all(|head| head.starts_with("POST http://model.test/v1/")),
+        "{:?}",
+        proxy.heads()
+    );
     assert_eq!(tunnel.heads().len(), 4);
     let sent = tunnel.heads().join("");
     assert!(sent.starts_with("CONNECT model.test:443 ") && !sent.contains(crate::KEY), "{sent}");
@@ -207,7 +231,8 @@ async fn loopback_and_what_no_proxy_names_pass_by() {
         assert!(call(Wire::Chat, &url, network(&[("HTTP_PROXY", &named)])).await.is_ok(), "{url}");
     }
     // One that is passed by need not make sense.
-    for (proxy, no) in [(named.as_str(), "*"), ("http://", "model.test"), (&named, "other.test, .model.test")] {
+    for (proxy, no) in [(named.as_str(), "*"), ("http://", "model.test"), (&named, "other.test, .model.test")]
+    {
         let network = network(&[("HTTP_PROXY", proxy), ("NO_PROXY", no)]);
         let adapter = on(Wire::Chat, "http://api.model.test", network.clone());
         let adapter = adapter.or_else(|_| on(Wire::Chat, "http://model.test", network));
@@ -260,13 +285,14 @@ async fn a_proxy_that_lets_nothing_through_is_named_without_its_password() {
 #[test]
 fn a_proxy_that_makes_no_sense_is_refused_without_being_shown() {
     for (wrong, why) in [
-        ("http://", "no host"),
+        ("http://", "no URL"),
         ("http://us er:hunter2@x", "no URL"),
         ("http://user:hunter2@:port", "no URL"),
         ("socks5://user:hunter2@127.0.0.1:1080", "SOCKS"),
         ("ftp://user:hunter2@127.0.0.1", "neither http nor https"),
     ] {
-        let error = on(Wire::Responses, "https://model.test", network(&[("HTTPS_PROXY", wrong)])).unwrap_err();
+        let error =
+            on(Wire::Responses, "https://model.test", network(&[("HTTPS_PROXY", wrong)])).unwrap_err();
         let shown = format!("{error} {error:?}");
         assert!(shown.contains("HTTPS_PROXY") && !shown.contains("hunter2"), "{wrong}: {shown}");
         assert!(error.to_string().contains(why), "{wrong}: {error}");

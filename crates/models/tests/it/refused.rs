@@ -1,6 +1,5 @@
 //! Answers that are no answer, on each wire: what is wrong, where, and how to mend it.
 
-use std::io::Write as _;
 
 use models::block::View;
 use models::call::Error;
@@ -106,7 +105,9 @@ async fn a_model_that_is_not_there_is_told_from_a_path_that_is_not() {
 async fn a_web_page_is_no_vendor() {
     let page = "\u{feff}\n<!DOCTYPE html>\n<html><head><style>b{}</style><title>Sign in |\n Corp</title></head><body><b>Hi</b></body></html>";
     for wire in Wire::ALL {
-        for status in ["401 Unauthorized", "403 Forbidden", "404 Not Found", "405 Method Not Allowed", "302 Found"] {
+        for status in
+            ["401 Unauthorized", "403 Forbidden", "404 Not Found", "405 Method Not Allowed", "302 Found"]
+        {
             let found = call(wire, answer(status, "content-type: text/html\r\n", page)).await;
             let error = check(status, found, &["Sign in | Corp", "a web page", wire.url_env(), "proxy"]);
             assert!(matches!(error, Error::Page(_)) && !error.to_string().contains('<'), "{error:?}");
@@ -116,7 +117,9 @@ async fn a_web_page_is_no_vendor() {
         assert!(matches!(error, Error::NotAStream { .. }), "{error:?}");
     }
     // One that may pass is asked again, and its page is told as words too.
-    let (result, _, asked) = call(Wire::Messages, answer("502 Bad Gateway", "", "<html><body><h1>502</h1>nginx</body></html>")).await;
+    let (result, _, asked) =
+        call(Wire::Messages, answer("502 Bad Gateway", "", "<html><body><h1>502</h1>nginx</body></html>"))
+            .await;
     let error = result.unwrap_err();
     assert!(matches!(&error, Error::Status(answer) if answer.message == "502nginx"), "{error:?}");
     assert_eq!(asked, 2);
@@ -128,9 +131,15 @@ async fn a_redirect_says_where_to_and_is_not_followed() {
         ("https://login.example/sso?token=abc", "https://login.example"),
         ("/v2/elsewhere", "http://127.0.0.1:"),
     ] {
-        for (status, wire) in [("301 Moved", Wire::Messages), ("307 Temporary", Wire::Responses), ("308 P", Wire::Chat)] {
+        for (status, wire) in
+            [("301 Moved", Wire::Messages), ("307 Temporary", Wire::Responses), ("308 P", Wire::Chat)]
+        {
             let head = format!("location: {location}\r\n");
-            let error = check(location, call(wire, answer(status, &head, "")).await, &[&status[..3], to, wire.url_env()]);
+            let error = check(
+                location,
+                call(wire, answer(status, &head, "")).await,
+                &[&status[..3], to, wire.url_env()],
+            );
             assert!(matches!(&error, Error::Redirected { .. }), "{error:?}");
             assert!(!error.to_string().contains("token"), "{error}");
         }
@@ -141,7 +150,8 @@ async fn a_redirect_says_where_to_and_is_not_followed() {
 async fn an_answer_that_was_packed_unasked() {
     let head = "content-type: text/event-stream\r\ncontent-encoding: gzip\r\n";
     for wire in Wire::ALL {
-        let error = check("gzip", call(wire, answer("200 OK", head, "\u{1f}\u{8b}…")).await, &["`gzip`", "plain"]);
+        let error =
+            check("gzip", call(wire, answer("200 OK", head, "\u{1f}\u{8b}…")).await, &["`gzip`", "plain"]);
         assert!(matches!(error, Error::Encoded { .. }), "{error:?}");
     }
     let refused = answer("401 Unauthorized", "content-encoding: gzip\r\n", "\u{1f}\u{8b}…");
@@ -171,8 +181,13 @@ async fn a_whole_answer_in_place_of_a_stream_is_taken() {
             let body = format!("{bom}{}\n", whole(wire));
             let (result, seen, asked) = call(wire, answer("200 OK", head, &body)).await;
             let first = result.unwrap();
-            assert_eq!((first.text().as_str(), &first.stop, asked), ("I read.", &Stop::ToolUse, 1), "{wire:?}");
-            let calls: Vec<_> = first.calls().map(|call| (call.id, call.name, call.input.unwrap().as_str())).collect();
+            assert_eq!(
+                (first.text().as_str(), &first.stop, asked),
+                ("I read.", &Stop::ToolUse, 1),
+                "{wire:?}"
+            );
+            let calls: Vec<_> =
+                first.calls().map(|call| (call.id, call.name, call.input.unwrap().as_str())).collect();
             assert_eq!(calls, [("c1", "read", r#"{"n":1.50}"#)], "{wire:?}");
             assert_eq!(first.usage, Usage { input: 7, output: 3, cache_read: 2, cache_write: 0 }, "{wire:?}");
             assert_eq!(first.model, "m-1", "{wire:?}");
@@ -195,17 +210,23 @@ async fn a_whole_answer_in_place_of_a_stream_is_taken() {
 #[tokio::test]
 async fn a_whole_answer_that_was_cut_or_refused_is_no_other_than_a_stream() {
     let cut = whole(Wire::Messages).replace(r#""stop_reason":"tool_use""#, r#""stop_reason":"max_tokens""#);
-    let (result, ..) = call(Wire::Messages, answer("200 OK", "content-type: application/json\r\n", &cut)).await;
+    let (result, ..) =
+        call(Wire::Messages, answer("200 OK", "content-type: application/json\r\n", &cut)).await;
     let first = result.unwrap();
     assert!(first.stop == Stop::MaxTokens && first.calls().next().unwrap().input.is_err());
     assert!(matches!(first.blocks[2].view(), View::ToolUse { .. }));
     for wire in Wire::ALL {
         let head = "content-type: application/json\r\n";
-        let refused = r#"{"error":{"type":"invalid_request_error","code":"invalid_prompt","message":"because"}}"#;
+        let refused =
+            r#"{"error":{"type":"invalid_request_error","code":"invalid_prompt","message":"because"}}"#;
         let error = check("error", call(wire, answer("200 OK", head, refused)).await, &["because"]);
         assert!(matches!(error, Error::BadRequest(_)), "{wire:?}: {error:?}");
         for body in [r#"{"hello":"world"}"#, "{", "[]", "", "ok"] {
-            let error = check(body, call(wire, answer("200 OK", head, body)).await, &["application/json", wire.url_env()]);
+            let error = check(
+                body,
+                call(wire, answer("200 OK", head, body)).await,
+                &["application/json", wire.url_env()],
+            );
             assert!(matches!(error, Error::NotAStream { .. }), "{wire:?} {body}: {error:?}");
         }
     }

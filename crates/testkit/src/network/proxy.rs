@@ -83,9 +83,8 @@ async fn serve(
     let allowed = match &mode {
         Mode::Open => true,
         Mode::Keyed(key) => head.lines().any(|line| {
-            line.split_once(": ").is_some_and(|(name, value)| {
-                name.eq_ignore_ascii_case("proxy-authorization") && value == key
-            })
+            line.split_once(": ")
+                .is_some_and(|(name, value)| name.eq_ignore_ascii_case("proxy-authorization") && value == key)
         }),
         Mode::Refuse(..) => false,
     };

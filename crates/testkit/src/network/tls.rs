@@ -28,7 +28,7 @@ pub enum Certificate<'a> {
     /// The same, years too early.
     Early(&'a str),
     /// The authority's own.
-    Own(&'a str),
+    Own,
 }
 
 /// TLS in front of a server; dropping it ends it.
@@ -60,9 +60,7 @@ impl Authority {
 
     fn server(&self, certificate: Certificate<'_>) -> io::Result<ServerConfig> {
         let (chain, key) = match certificate {
-            Certificate::Own(_) => {
-                (vec![self.der.clone()], self.issuer.key().serialize_der())
-            }
+            Certificate::Own => (vec![self.der.clone()], self.issuer.key().serialize_der()),
             Certificate::Of(host) => self.issue(host, 1990, 2400)?,
             Certificate::Expired(host) => self.issue(host, 1990, 2001)?,
             Certificate::Early(host) => self.issue(host, 2300, 2400)?,
@@ -77,7 +75,12 @@ impl Authority {
         Ok(config)
     }
 
-    fn issue(&self, host: &str, from: i32, until: i32) -> io::Result<(Vec<CertificateDer<'static>>, Vec<u8>)> {
+    fn issue(
+        &self,
+        host: &str,
+        from: i32,
+        until: i32,
+    ) -> io::Result<(Vec<CertificateDer<'static>>, Vec<u8>)> {
         let key = KeyPair::generate().map_err(io::Error::other)?;
         let mut params = CertificateParams::new(vec![host.to_owned()]).map_err(io::Error::other)?;
         params.not_before = date_time_ymd(from, 1, 1);
