@@ -1,6 +1,5 @@
 //! Answers that are no answer, on each wire: what is wrong, where, and how to mend it.
 
-
 use models::block::View;
 use models::call::Error;
 use models::{Config, Delta, Message, Response, Stop, Usage, Wire, wire};
