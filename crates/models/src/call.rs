@@ -13,9 +13,9 @@ pub struct Endpoint {
     /// The protocol, which says whose variables mend what is wrong.
     pub wire: Wire,
     /// Scheme, host and path that was called; no key, no query.
-    pub url: String,
+    pub url: Box<str>,
     /// The proxy in between: scheme, host and port; no name, no password.
-    pub proxy: Option<String>,
+    pub proxy: Option<Box<str>>,
 }
 
 impl fmt::Display for Endpoint {
@@ -122,7 +122,7 @@ pub enum Error {
         /// The endpoint.
         at: Endpoint,
         /// Scheme, host and port of the proxy.
-        proxy: String,
+        proxy: Box<str>,
         /// What it did.
         what: ByProxy,
         /// What the network said; nothing when the proxy answered.

@@ -21,6 +21,6 @@ impl Whole for Fold {
     fn events(body: &str) -> Option<Vec<String>> {
         let completion: Completion = serde_json::from_str(body).ok()?;
         // Without a choice there is no answer in it, as in an error.
-        completion.choices.first().is_some().then(|| vec![body.to_owned(), "[DONE]".to_owned()])
+        (!completion.choices.is_empty()).then(|| vec![body.to_owned(), "[DONE]".to_owned()])
     }
 }

@@ -84,10 +84,10 @@ impl Client {
         if let Some(certificates) = config.network.certificates()? {
             http = http.tls_certs_only(certificates);
         }
-        let proxy = proxy.map(|proxy| proxy.shown);
+        let proxy = proxy.map(|proxy| proxy.shown.into());
         Ok(Self {
             http: http.build().map_err(ConfigError::Client)?,
-            at: Endpoint { wire: config.wire, url: url.as_str().to_owned(), proxy },
+            at: Endpoint { wire: config.wire, url: url.as_str().into(), proxy },
             url,
             secret: config.credential.secret().cloned(),
             config,

@@ -77,6 +77,18 @@ async fn an_authority_of_ones_own_is_believed_when_it_is_named_and_http2_is_spok
 }
 
 #[tokio::test]
+async fn a_server_that_signed_its_own_certificate_is_believed_when_that_is_named() {
+    let (alone, server) = (Authority::alone("localhost").unwrap(), server().await);
+    let (pem, other) = (file(alone.pem()), file(Authority::alone("localhost").unwrap().pem()));
+    let front = Front::start(&alone, Certificate::Own, address(server.base_url())).await.unwrap();
+    let url = format!("https://localhost:{}", front.address().port());
+    let named = |file: &tempfile::NamedTempFile| network(&[(CERT_FILE_ENV, file.path().to_str().unwrap())]);
+    assert_eq!(call(Wire::Chat, &url, named(&pem)).await.unwrap().text(), "ok");
+    let (found, said) = fault(call(Wire::Chat, &url, named(&other)).await);
+    assert_eq!(found, tls::Fault::UnknownIssuer, "{said}");
+}
+
+#[tokio::test]
 async fn a_certificate_that_cannot_be_trusted_says_why_and_is_not_asked_again() {
     let (authority, server) = (Authority::new().unwrap(), server().await);
     let (ours, other) = (file(authority.pem()), file(Authority::new().unwrap().pem()));

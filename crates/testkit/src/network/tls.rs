@@ -44,9 +44,21 @@ impl Authority {
     /// # Errors
     /// When no key can be made.
     pub fn new() -> io::Result<Self> {
+        Self::made("localhost", IsCa::Ca(BasicConstraints::Unconstrained))
+    }
+
+    /// A server that has signed its own certificate, and no other.
+    ///
+    /// # Errors
+    /// When no key can be made.
+    pub fn alone(host: &str) -> io::Result<Self> {
+        Self::made(host, IsCa::ExplicitNoCa)
+    }
+
+    fn made(host: &str, is_ca: IsCa) -> io::Result<Self> {
         let key = KeyPair::generate().map_err(io::Error::other)?;
-        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).map_err(io::Error::other)?;
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let mut params = CertificateParams::new(vec![host.to_owned()]).map_err(io::Error::other)?;
+        params.is_ca = is_ca;
         let own = params.self_signed(&key).map_err(io::Error::other)?;
         let (pem, der) = (own.pem(), own.der().clone());
         Ok(Self { issuer: Issuer::new(params, key), pem, der })
