@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::http::causes;
 use crate::{Wire, tls};
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
@@ -16,6 +17,13 @@ pub struct Endpoint {
     pub url: Box<str>,
     /// The proxy in between: scheme, host and port; no name, no password.
     pub proxy: Option<Box<str>>,
+}
+
+impl Endpoint {
+    /// An address that is reached without a proxy.
+    pub fn new(wire: Wire, url: impl Into<Box<str>>) -> Self {
+        Self { wire, url: url.into(), proxy: None }
+    }
 }
 
 impl fmt::Display for Endpoint {
@@ -151,7 +159,7 @@ pub enum Error {
     #[error("{0}; {mend}", mend = mend(.0))]
     Status(Answer),
     /// No connection came about.
-    #[error("{at} could not be reached; check the network, {} and the proxy settings", .at.wire.url_env())]
+    #[error("{at} could not be reached{}; {}check {}, the network and the proxy settings", unreached(.source.as_ref()), start(.at), .at.wire.url_env())]
     Connect {
         /// The endpoint.
         at: Endpoint,
@@ -264,6 +272,30 @@ impl Error {
             | Self::NotAStream { .. }
             | Self::NotARequest { .. } => false,
         }
+    }
+}
+
+/// What the network says of an address that nothing came back from.
+fn unreached(source: &(dyn std::error::Error + Send + Sync + 'static)) -> &'static str {
+    use std::io::ErrorKind;
+    if source.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_dns) {
+        return ": no address is known for its name";
+    }
+    let kinds = causes(source).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    let known = |kind| match kind {
+        ErrorKind::ConnectionRefused => Some(": nothing listens there"),
+        ErrorKind::TimedOut => Some(": it does not answer"),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(": no way leads there"),
+        _ => None,
+    };
+    kinds.map(std::io::Error::kind).find_map(known).unwrap_or("")
+}
+
+/// A server of one's own is most likely not running.
+const fn start(at: &Endpoint) -> &'static str {
+    match at.wire {
+        Wire::Chat => "start the server, or ",
+        Wire::Messages | Wire::Responses => "",
     }
 }
 

@@ -21,6 +21,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client as Http, Url};
 use serde::Deserialize;
 
+pub(crate) use network::causes;
 pub(crate) use read::{Fault, Fold};
 pub(crate) use whole::Whole;
 

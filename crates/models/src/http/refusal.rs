@@ -65,7 +65,7 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
             || message.to_ascii_lowercase().contains("credit balance is too low");
     match status {
         // What a proxy or a firewall says has a page around it; the vendor's own words never have.
-        300..500 if is_page && status != 429 => Error::Page(answer),
+        300..500 if is_page && !matches!(status, 408 | 409 | 425 | 429) => Error::Page(answer),
         402 => Error::NoCredit(answer),
         // An account without money answers 429 or 400 as well, and waiting does not mend it.
         400 | 403 | 429 if is_broke => Error::NoCredit(answer),

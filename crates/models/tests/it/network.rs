@@ -200,6 +200,24 @@ fn certificates_that_cannot_be_read_are_named() {
     }
 }
 
+#[tokio::test]
+async fn what_cannot_be_reached_says_how_that_shows() {
+    let gone = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    for (wire, words) in [
+        (Wire::Chat, "nothing listens there; start the server, or check REGIE_LOCAL_BASE_URL"),
+        (Wire::Responses, "nothing listens there; check OPENAI_BASE_URL, the network and the proxy settings"),
+    ] {
+        let error = call(wire, &gone, Network::default()).await.unwrap_err();
+        assert!(matches!(error, Error::Connect { .. }) && error.is_retryable(), "{error:?}");
+        assert!(error.to_string().contains(words) && error.to_string().contains(&gone), "{error}");
+    }
+    let error = call(Wire::Chat, "http://no-such-host.invalid", Network::default()).await.unwrap_err();
+    assert!(error.to_string().contains("no address is known for its name"), "{error} {error:?}");
+}
+
 const KEY: &str = "Basic dXNlcjpwQHNz";
 
 #[tokio::test]
