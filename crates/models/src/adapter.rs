@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::config::{Config, Error as ConfigError};
 use crate::http::Client;
-use crate::{Delta, Provider, Request, Response, Wire, anthropic, call, compatible, compose, openai};
+use crate::{Delta, Limits, Provider, Request, Response, Wire, anthropic, call, compatible, compose, openai};
 
 /// The adapter of one wire. Holds one connection pool.
 #[derive(Debug)]
@@ -23,10 +23,18 @@ impl Adapter {
     /// # Errors
     /// When the base URL or the key cannot be used.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        Ok(Self { wire: config.wire, client: Client::new(config)? })
+        Self::within(config, &Limits::new())
     }
 
-    /// The same, to be shared.
+    /// The same, which keeps the vendor's limits together with all others of the same account.
+    ///
+    /// # Errors
+    /// When the base URL or the key cannot be used.
+    pub fn within(config: Config, limits: &Limits) -> Result<Self, ConfigError> {
+        Ok(Self { wire: config.wire, client: Client::new(config, limits)? })
+    }
+
+    /// An adapter on its own, to be shared.
     ///
     /// # Errors
     /// When the base URL or the key cannot be used.

@@ -55,4 +55,9 @@ pub enum Delta {
         /// What went wrong, for a person.
         why: String,
     },
+    /// The call waits for the vendor's limits; told once a call.
+    Waiting {
+        /// For how long, where the vendor's limits say so; else until another call is over.
+        wait: Option<Duration>,
+    },
 }

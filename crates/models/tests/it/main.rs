@@ -10,6 +10,7 @@ mod chat;
 mod compose;
 mod config;
 mod journal;
+mod limits;
 mod responses;
 mod stream;
 mod suite;
