@@ -3,7 +3,7 @@
 //! Identifiers are strings, money is integer nanodollars, times are milliseconds since the Unix
 //! epoch. A view shows what is on record; what is not known is `null`, never invented.
 
-pub use domain::Service;
+pub use domain::{Effort, Service};
 use serde::{Deserialize, Serialize};
 
 pub use crate::keep::view::{Sweep, Swept, Usage};
@@ -39,6 +39,12 @@ pub struct StartMission {
     /// The model of the main loop; the default one otherwise.
     #[serde(default)]
     pub model: Option<String>,
+    /// How much work the model puts into an answer; the vendor's default otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// Whether model calls may wait in the vendor's batch queue, for half the price.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub batch: bool,
     /// Bounds; what is absent takes the default.
     #[serde(default)]
     pub caps: CapsWanted,
@@ -345,7 +351,7 @@ pub struct Delta {
     pub run: String,
     /// The step.
     pub step: u64,
-    /// `text`, `thinking`, `tool`, `output` or `retry`.
+    /// `text`, `thinking`, `tool`, `output`, `retry` or `waiting`.
     pub kind: String,
     /// The piece.
     pub text: String,

@@ -3,21 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+<<<<<<< HEAD
 use domain::{Amount, Outcome, Payload, StepKind, Timestamp};
+=======
+use domain::{Amount, Outcome, Payload, Price, RunId, StepKind, Terms};
+>>>>>>> main
 use engine::ModelFailure;
 use kernel::fault::{Point, point};
 use kernel::machine::Input;
-use kernel::port::{Clock, Executor, Finished, Inbox, Probe, Refused, Work};
+use kernel::port::{Clock, Executor, Finished, Inbox, Journal, Probe, Refused, Work};
 use models::{Delta, Provider, Response, Wire, catalogue};
 use tokio::sync::broadcast;
 
 use super::inflight::Inflight;
 use crate::api;
+use crate::runs::Charter;
 use crate::vendors::Vendors;
 
 /// Executes model calls.
 pub struct ModelExecutor {
     vendors: Arc<Vendors>,
+    journal: Arc<dyn Journal>,
     clock: Arc<dyn Clock>,
     deltas: broadcast::Sender<api::Delta>,
     inflight: Inflight,
@@ -25,8 +31,21 @@ pub struct ModelExecutor {
 
 impl ModelExecutor {
     /// Calls the vendors of the runs, and sends what arrives to `deltas`.
-    pub fn new(vendors: Arc<Vendors>, clock: Arc<dyn Clock>, deltas: broadcast::Sender<api::Delta>) -> Self {
-        Self { vendors, clock, deltas, inflight: Inflight::default() }
+    pub fn new(
+        vendors: Arc<Vendors>,
+        journal: Arc<dyn Journal>,
+        clock: Arc<dyn Clock>,
+        deltas: broadcast::Sender<api::Delta>,
+    ) -> Self {
+        Self { vendors, journal, clock, deltas, inflight: Inflight::default() }
+    }
+
+    /// The terms that a run began on.
+    fn terms(&self, run: RunId) -> Result<Terms, Refused> {
+        let charter = Charter::read(&*self.journal, run)
+            .map_err(|error| Refused { code: "run.unreadable".into(), hint: error.to_string() })?;
+        let mission = charter.mission;
+        Ok(mission.terms.unwrap_or_else(|| catalogue::terms(&mission.model)))
     }
 }
 
@@ -49,8 +68,12 @@ impl Executor for ModelExecutor {
             inbox.send(Input::Refused(work.step, work.attempt, refused));
             return;
         };
+        let terms = match self.terms(work.run) {
+            Ok(terms) => terms,
+            Err(refused) => return inbox.send(Input::Refused(work.step, work.attempt, refused)),
+        };
         let (clock, deltas) = (Arc::clone(&self.clock), self.deltas.clone());
-        let call = call(provider, clock, deltas, work.clone());
+        let call = call(provider, terms, clock, deltas, work.clone());
         self.inflight.spawn(&work, inbox, call);
     }
 
@@ -70,6 +93,7 @@ impl Executor for ModelExecutor {
 
 async fn call(
     provider: Arc<dyn Provider>,
+    terms: Terms,
     clock: Arc<dyn Clock>,
     deltas: broadcast::Sender<api::Delta>,
     work: Work,
@@ -88,7 +112,7 @@ async fn call(
     point(Point::AfterEffect);
     let finished = match called {
         Err(_) => failed(Outcome::TimedOut, &timed_out(&work)),
-        Ok(Ok(response)) => succeeded(work.kind, &response),
+        Ok(Ok(response)) => succeeded(work.kind, &response, terms.price.as_ref()),
         Ok(Err(error)) => match ModelFailure::refusal(&error) {
             Some(refused) => return Input::Refused(work.step, work.attempt, refused),
             None => failed(Outcome::Failed, &ModelFailure::new(&error, clock.now())),
@@ -97,9 +121,9 @@ async fn call(
     Input::Finished(work.step, work.attempt, finished)
 }
 
-fn succeeded(kind: StepKind, response: &Response) -> Finished {
+fn succeeded(kind: StepKind, response: &Response, price: Option<&Price>) -> Finished {
     let usage = response.usage.plus(response.lost);
-    let cost = catalogue::cost(&usage, catalogue::price(&response.asked).as_ref());
+    let cost = catalogue::cost(&usage, price);
     let spent = Amount {
         tokens: usage.total_input().saturating_add(usage.output),
         nanodollars: cost.unwrap_or(0),

@@ -133,7 +133,12 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
     let outside = outside_tools()?;
     let manners = manners(home);
     let dispatch = Dispatch {
-        model: ModelExecutor::new(Arc::clone(&vendors), Arc::clone(&clock), deltas.clone()),
+        model: ModelExecutor::new(
+            Arc::clone(&vendors),
+            Arc::clone(&journal),
+            Arc::clone(&clock),
+            deltas.clone(),
+        ),
         host: HostExecutor::new(
             layout.clone(),
             Arc::clone(&journal),
