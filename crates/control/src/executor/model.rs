@@ -3,11 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-<<<<<<< HEAD
-use domain::{Amount, Outcome, Payload, StepKind, Timestamp};
-=======
-use domain::{Amount, Outcome, Payload, Price, RunId, StepKind, Terms};
->>>>>>> main
+use domain::{Amount, Outcome, Payload, Price, RunId, StepKind, Terms, Timestamp};
 use engine::ModelFailure;
 use kernel::fault::{Point, point};
 use kernel::machine::Input;

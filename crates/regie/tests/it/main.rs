@@ -12,6 +12,7 @@ mod init;
 #[cfg(target_os = "linux")]
 mod jail;
 mod keep;
+mod limits;
 mod mission;
 mod notify;
 mod read;
