@@ -8,7 +8,9 @@ use futures_util::future::BoxFuture;
 
 use crate::config::{Config, Error as ConfigError};
 use crate::http::Client;
-use crate::{Delta, Limits, Provider, Request, Response, Wire, anthropic, call, compatible, compose, openai};
+use crate::{
+    Count, Delta, Limits, Provider, Request, Response, Wire, anthropic, call, compatible, compose, openai,
+};
 
 /// The adapter of one wire. Holds one connection pool.
 #[derive(Debug)]
@@ -58,6 +60,10 @@ impl Provider for Adapter {
             Wire::Responses => self.client.call::<openai::Fold>(body, on_delta).boxed(),
             Wire::Chat => self.client.call::<compatible::Fold>(body, on_delta).boxed(),
         }
+    }
+
+    fn count<'a>(&'a self, body: &'a Bytes) -> BoxFuture<'a, Count> {
+        self.client.count(body).boxed()
     }
 
     fn name(&self) -> &str {

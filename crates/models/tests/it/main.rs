@@ -9,6 +9,7 @@ mod catalogue;
 mod chat;
 mod compose;
 mod config;
+mod count;
 mod journal;
 mod limits;
 mod responses;
