@@ -30,7 +30,7 @@ impl Control {
                 Ok((system, Toolbox::from_bytes(&artifacts.get(tools)?).map_err(internal)?))
             })
             .await?;
-        let goal = engine::prompt::goal(mission, engine::native::asks_for_definition(mission, &toolbox));
+        let goal = engine::prompt::first(mission, &toolbox);
         let first = Request {
             model: mission.model.clone(),
             max_tokens: terms.max_output,

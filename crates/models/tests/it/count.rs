@@ -1,8 +1,8 @@
 //! Counting tokens: who is asked, what is sent, and what is left when nobody answers.
 
 use bytes::Bytes;
-use models::count::{self, Count, How};
 use models::Wire;
+use models::count::{self, Count, How};
 use serde_json::{Value, json};
 use testkit::script::{self, Options, Server};
 

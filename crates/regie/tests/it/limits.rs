@@ -43,6 +43,6 @@ fn who_watches_a_run_is_told_that_it_waits_for_the_vendor() {
     let args = ["run", "Make the check pass", "--done", "sh check.sh", "--yes", "--model", "openai/scripted"];
     let said = finish(world.regie_on(Wire::Responses, "", &args));
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.flat().contains("waiting for the vendor's limit until "), "{said:?}");
+    assert!(said.err.contains("waiting for the vendor's limit until "), "{said:?}");
     assert_eq!(world.limited(), 0);
 }

@@ -4,6 +4,7 @@
 mod bad_input;
 mod compaction;
 mod configuration;
+mod count;
 mod crash;
 mod done;
 mod fork;
