@@ -61,7 +61,7 @@ pub enum Delta {
         /// What went wrong, for a person.
         why: String,
     },
-    /// The call waits for the vendor's limits; told once a call.
+    /// The call waits for the vendor's limits; told once a call, and not of a moment.
     Waiting {
         /// For how long, where the vendor's limits say so; else until another call is over.
         wait: Option<Duration>,

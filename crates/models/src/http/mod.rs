@@ -31,6 +31,8 @@ use refusal::{Refusal, classify};
 
 /// An error answer is read up to here.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
+/// A shorter wait for the vendor's limits is not told.
+const WORTH_TELLING: Duration = Duration::from_secs(1);
 /// How long a prompt that was sent is in the vendor's cache at the least.
 const WARM: Duration = Duration::from_secs(240);
 
@@ -130,8 +132,10 @@ impl Client {
         let mut lost = Usage::default();
         let mut attempt = 1;
         loop {
-            let mut on_wait = |wait| {
-                if !std::mem::replace(&mut is_told, true) {
+            let mut on_wait = |wait: Option<Duration>| {
+                // What is over before it is read is not worth a line.
+                let is_long = wait.is_none_or(|wait| wait >= WORTH_TELLING);
+                if is_long && !std::mem::replace(&mut is_told, true) {
                     on_delta(Delta::Waiting { wait });
                 }
             };
@@ -193,8 +197,8 @@ impl Client {
         let of = match self.config.wire {
             // Answers are counted as they come.
             Wire::Messages => [1, input, input, 1],
-            // All that the answer may have is counted beforehand.
-            Wire::Responses | Wire::Chat => [1, input.saturating_add(head.max_tokens), input, 1],
+            // What is bigger is counted: the request, or all that the answer may have.
+            Wire::Responses | Wire::Chat => [1, input.max(head.max_tokens), input, 1],
         };
         let model = match self.config.wire {
             Wire::Chat => format!("local/{}", head.model),

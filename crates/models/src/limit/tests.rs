@@ -115,11 +115,11 @@ fn what_is_under_way_is_not_forgotten_and_an_old_answer_says_nothing() {
 fn a_vendor_that_says_when_to_come_again_is_shut_for_all_and_one_goes_first() {
     let mut rules = Rules::new(true);
     let flight = goes(&mut rules, need(1), secs(0)).unwrap();
-    rules.refused(flight, said(429), Some(secs(30)), secs(0));
+    rules.refused(flight, said(529), Some(secs(30)), secs(0));
     rules.done(flight);
     let (one, until) = goes(&mut rules, need(1), secs(1)).unwrap_err();
     assert_eq!(until, Some(secs(30)));
-    assert_eq!(rules.said(), Some(&said(429)));
+    assert_eq!(rules.said(), Some(&said(529)));
     let (two, _) = goes(&mut rules, need(1), secs(1)).unwrap_err();
     let Decision::Go(probe) = rules.decide(one, secs(30)) else { panic!("it is open again") };
     assert_eq!(rules.decide(two, secs(31)), Decision::Stay(None));

@@ -38,7 +38,7 @@ fn several_missions_share_what_their_vendor_lets_them_ask_for() {
 
 #[test]
 fn who_watches_a_run_is_told_that_it_waits_for_the_vendor() {
-    let limits = Limits { requests: 1, tokens: 1_000_000, per: Duration::from_secs(1) };
+    let limits = Limits { requests: 1, tokens: 1_000_000, per: Duration::from_secs(3) };
     let world = World::with(MEND, Options { limits: Some(limits), ..Options::default() });
     let args = ["run", "Make the check pass", "--done", "sh check.sh", "--yes", "--model", "openai/scripted"];
     let said = finish(world.regie_on(Wire::Responses, "", &args));

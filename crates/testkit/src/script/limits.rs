@@ -14,8 +14,8 @@ use super::wire::Wire;
 pub struct Limits {
     /// Requests in that time.
     pub requests: u64,
-    /// Tokens of input in that time, a token for four bytes of a request; where the vendor counts them
-    /// beforehand, also those that the answer may have.
+    /// Tokens of input in that time, a token for four bytes of a request; at OpenAI those that the answer may
+    /// have, when they are more.
     pub tokens: u64,
     /// The time in which all of it is there again.
     pub per: Duration,

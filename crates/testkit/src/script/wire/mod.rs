@@ -86,7 +86,7 @@ impl Wire {
         let input = u64::try_from(body_bytes / 4).unwrap_or(u64::MAX);
         match self {
             Self::Messages | Self::Chat => input,
-            Self::Responses => input.saturating_add(request["max_output_tokens"].as_u64().unwrap_or(0)),
+            Self::Responses => input.max(request["max_output_tokens"].as_u64().unwrap_or(0)),
         }
     }
 
