@@ -362,7 +362,7 @@ pub struct Delta {
     pub run: String,
     /// The step.
     pub step: u64,
-    /// `text`, `thinking`, `tool`, `output` or `retry`.
+    /// `text`, `thinking`, `tool`, `output`, `retry` or `waiting`.
     pub kind: String,
     /// The piece.
     pub text: String,

@@ -136,7 +136,10 @@ impl Control {
             forked: None,
             words: String::new(),
         };
-        let begun = self.begin(first).await;
+        let begun = match self.room(&*provider, &mission).await {
+            Ok(()) => self.begin(first).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = begun {
             self.take_back(prepared.unborn, prepared.workspace, None).await;
             return Err(error);
