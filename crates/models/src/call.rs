@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::Wire;
+use crate::{Parameter, Wire};
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
@@ -69,6 +69,14 @@ pub enum Error {
     /// 400: the request is not what the vendor accepts.
     #[error("{0}; the request will not pass unchanged")]
     BadRequest(Answer),
+    /// 400: the vendor takes the conversation, but not a parameter beside it.
+    #[error("{answer}; the model takes no {parameter}: {}", .parameter.mend())]
+    Unsupported {
+        /// What the vendor said.
+        answer: Answer,
+        /// What it does not take.
+        parameter: Parameter,
+    },
     /// The conversation is longer than the model's window, or than the vendor's size limit.
     #[error("{0}; shorten or compact the conversation")]
     ContextTooLong(Answer),
@@ -153,6 +161,7 @@ impl Error {
             Self::Status(answer) => answer.status >= 500 || matches!(answer.status, 408 | 409),
             Self::Unauthorized(_)
             | Self::BadRequest(_)
+            | Self::Unsupported { .. }
             | Self::ContextTooLong(_)
             | Self::NotFound { .. }
             | Self::NotAStream { .. }

@@ -4,6 +4,7 @@
 mod chaos;
 mod done;
 mod endings;
+mod extras;
 mod faults;
 mod flow;
 mod fork;

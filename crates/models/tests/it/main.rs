@@ -9,6 +9,7 @@ mod catalogue;
 mod chat;
 mod compose;
 mod config;
+mod extras;
 mod journal;
 mod responses;
 mod stream;
@@ -63,6 +64,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         tools: vec![tool("read"), tool("shell")],
         messages,
         effort: None,
+        extras: models::Extras::default(),
     }
 }
 
