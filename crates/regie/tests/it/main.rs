@@ -14,6 +14,7 @@ mod jail;
 mod keep;
 mod mission;
 mod notify;
+mod prefix;
 mod read;
 mod receiver;
 mod reference;

@@ -66,6 +66,11 @@
 //! call that is repeated after a crash, or after a restart of this server, gets the same
 //! answer. Only faults are counted, in memory, per scenario, turn and first user message.
 //!
+//! # The prompt cache
+//!
+//! With [`Options::caches`] tokens are counted as a vendor with a prompt cache counts them, in turns without
+//! `usage`.
+//!
 //! # The ledger
 //!
 //! With [`Options::ledger`] every request is appended to a file and synced before the first
@@ -73,6 +78,7 @@
 //! appends an entry each time it is called, which makes it an effect that must not be repeated;
 //! `GET /ledger?key=…` says how often that was done.
 
+mod cache;
 mod ledger;
 mod rules;
 mod scenario;
