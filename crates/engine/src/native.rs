@@ -6,6 +6,7 @@
 
 mod answer;
 mod conversation;
+pub(crate) mod deferred;
 pub(crate) mod done;
 mod extras;
 mod finish;

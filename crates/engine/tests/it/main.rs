@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod chaos;
+mod deferred;
 mod done;
 mod endings;
 mod extras;

@@ -7,7 +7,7 @@ use models::Wire;
 use serde_json::Value;
 use testkit::script::Options;
 
-use crate::world::{World, finish, until};
+use crate::world::{MEND, World, finish, until};
 
 /// The turn during which the owner says something, and the request that it is.
 const SPOKEN_AT: usize = 3;
@@ -166,4 +166,26 @@ fn reads_from_the_cache(world: &World, wire: Wire, whole: &[usize]) {
     let read: u64 = told.iter().map(|usage| usage[1]).sum();
     assert_eq!(costs["total"]["told"]["cache_read"], read, "{costs}");
     assert!(read > 0);
+}
+
+#[test]
+fn a_parameter_that_the_vendor_refuses_does_not_end_the_mission() {
+    let reasoning = "Your organization must be verified to generate reasoning summaries.";
+    for (wire, model, message, field) in [
+        (Wire::Messages, "scripted", "adaptive thinking is not supported on this model", "thinking"),
+        (Wire::Responses, "openai/scripted", reasoning, "reasoning"),
+        (Wire::Responses, "openai/scripted", "Unknown parameter: 'prompt_cache_key'.", "prompt_cache_key"),
+    ] {
+        let fault = format!("[[turn.fault]]\nkind = \"status\"\nstatus = 400\nmessage = \"{message}\"\n");
+        let world = World::new(&MEND.replacen("[[turn.call]]", &format!("{fault}\n[[turn.call]]"), 1));
+        let run = ["run", "Make the check pass", "--done", "sh check.sh", "--yes", "--model", model];
+        let said = finish(world.regie_on(wire, "", &run));
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let asked = world.asked();
+        assert_eq!(asked.len(), 5, "{message}");
+        assert!(asked[0].get(field).is_some(), "{}", asked[0]);
+        assert!(asked[1..].iter().all(|request| request.get(field).is_none()), "{message}");
+        assert!(said.out.contains("answered 400"), "{}", said.out);
+        world.is_whole();
+    }
 }
