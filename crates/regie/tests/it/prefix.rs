@@ -185,7 +185,8 @@ fn a_parameter_that_the_vendor_refuses_does_not_end_the_mission() {
         assert_eq!(asked.len(), 5, "{message}");
         assert!(asked[0].get(field).is_some(), "{}", asked[0]);
         assert!(asked[1..].iter().all(|request| request.get(field).is_none()), "{message}");
-        assert!(said.out.contains("answered 400"), "{}", said.out);
+        let shown = world.ask(&["show", "last"]).flat();
+        assert!(shown.contains("answered 400") && shown.contains("turn 1 model.no_"), "{shown}");
         world.is_whole();
     }
 }
