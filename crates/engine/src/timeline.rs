@@ -356,7 +356,8 @@ fn count(files: usize) -> String {
 fn model_answer(item: Item, payload: Option<&Payload>) -> Item {
     let Some(response) = json::<Response>(payload) else { return item };
     let tokens = response.usage.total_input().saturating_add(response.usage.output);
-    let detail = [reasoning(&response), lines(&response.text(), 40), words::definition(&response)].join("\n");
+    let said = [lines(&response.text(), 40), words::definition(&response), words::described(&response)];
+    let detail = format!("{}{}", reasoning(&response), said.join("\n"));
     Item { outcome: format!("{tokens} tokens"), detail: detail.trim().into(), ..item }
 }
 

@@ -109,6 +109,9 @@ fn a_description_is_no_step_and_holds_the_schema() {
         assert!(body.contains("there is no tool `notes.ad_08`; the nearest are: notes.add_0"), "{body}");
         assert!(body.contains("there is no tool `nothing`; the nearest are: "), "{body}");
         assert!(body.contains("give `names`, a list of names"), "{body}");
+        let items = engine::timeline::items(&world.events);
+        let told = "asks what these tools take: notes.add_07, notes.ad_08, nothing";
+        assert_eq!(items.last().unwrap().detail, told);
     }
 }
 
