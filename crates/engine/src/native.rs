@@ -17,6 +17,7 @@ mod setup;
 pub(crate) mod stall;
 mod turn;
 mod view;
+mod written;
 
 use std::sync::Arc;
 

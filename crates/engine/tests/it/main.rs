@@ -18,3 +18,4 @@ mod story;
 mod timeline;
 mod wire;
 mod world;
+mod written;
