@@ -263,7 +263,9 @@ impl Control {
                 None => None,
             };
             let instructions = instructions(workspace.dir());
+            let tools = engine::Toolbox::from_bytes(&toolbox).map_err(internal)?;
             let system = engine::prompt::system(instructions.as_deref());
+            let system = engine::prompt::with_tools(system, &tools);
             Ok(Prepared {
                 system: artifacts.put(system.as_bytes())?,
                 tools: artifacts.put(&toolbox)?,
@@ -304,7 +306,7 @@ impl Control {
             [] => self.toolbox.clone().with_definition().map_err(internal)?,
             _ => self.toolbox.clone(),
         };
-        toolbox.to_bytes().map_err(internal)
+        toolbox.deferring().to_bytes().map_err(internal)
     }
 
     /// The tools of a lease: those of the toolbox, and what the host does for a mission.

@@ -38,6 +38,7 @@ impl Control {
             tools: toolbox.specs(),
             messages: vec![Message::user(vec![Block::text(&goal)])],
             effort: terms.effort,
+            extras: models::Extras::default(),
         };
         // What cannot be composed is the driver's to say, with the run on record.
         let Ok(body) = provider.compose(&first) else { return Ok(()) };

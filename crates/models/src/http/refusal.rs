@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::call::{Answer, Endpoint, Error};
-use crate::{Secret, tls};
+use crate::{Parameter, Secret, tls};
 
 /// What is known of an error answer.
 pub(super) struct Refusal<'a> {
@@ -23,13 +23,15 @@ pub(super) struct Refusal<'a> {
 struct Said {
     kind: String,
     code: String,
+    /// The field of the request that is at fault.
+    field: String,
     status: Option<u16>,
     message: Option<String>,
 }
 
 pub(super) fn classify(refusal: Refusal<'_>) -> Error {
     let (said, request_id) = read(refusal.body);
-    let Said { kind, code, status, message } = said;
+    let Said { kind, code, field, status, message } = said;
     let is_typed = !kind.is_empty() || !code.is_empty();
     let page = page(refusal.body);
     let is_page = page.is_some();
@@ -79,7 +81,10 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
         404 => Error::NotFound { answer, model: refusal.model.to_owned() },
         413 => Error::ContextTooLong(answer),
         400 | 500 if is_too_long(&message) => Error::ContextTooLong(answer),
-        400 | 422 => Error::BadRequest(answer),
+        400 | 422 => match Parameter::refused(refusal.at.wire, &field, &message) {
+            Some(parameter) => Error::Unsupported { answer, parameter },
+            None => Error::BadRequest(answer),
+        },
         _ => Error::Status(answer),
     }
 }
@@ -102,6 +107,7 @@ fn read(body: &str) -> (Said, Option<String>) {
     let said = Said {
         kind: text("type").unwrap_or_default(),
         code: text("code").unwrap_or_default(),
+        field: text("param").unwrap_or_default(),
         status: number.and_then(|code| u16::try_from(code).ok()),
         message: text("message").or(text("detail")),
     };

@@ -10,10 +10,11 @@ mod chat;
 mod compose;
 mod config;
 mod count;
+mod extras;
 mod journal;
+mod limits;
 mod network;
 mod refused;
-mod limits;
 mod responses;
 mod stream;
 mod suite;
@@ -67,6 +68,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         tools: vec![tool("read"), tool("shell")],
         messages,
         effort: None,
+        extras: models::Extras::default(),
     }
 }
 

@@ -20,8 +20,8 @@ mod shell;
 mod show;
 mod undo;
 
-use control::api;
 use ::models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
+use control::api;
 
 pub(crate) use config::place;
 pub(crate) use models::Models;

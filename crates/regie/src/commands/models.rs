@@ -55,6 +55,7 @@ async fn count(context: &Context, args: Count) -> Result<Exit, Failure> {
         tools: Vec::new(),
         messages: vec![Message::user(vec![Block::text(&words)])],
         effort: None,
+        extras: models::Extras::default(),
     };
     let body = wire.compose(&request).map_err(|error| Failure::new(error.to_string()))?;
     let (provider, why) = match provider(context, wire) {

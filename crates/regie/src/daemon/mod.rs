@@ -206,16 +206,22 @@ fn outside_tools() -> Result<Vec<Outside>> {
     use testkit::announce::{self, Announce};
 
     let Ok(ledger) = std::env::var(announce::LEDGER_ENV) else { return Ok(Vec::new()) };
-    let tool = engine::Tool {
+    let more = std::env::var(announce::MORE_ENV).ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+    let more = (0..more).map(|serial: usize| format!("{}.{serial:02}", announce::NAME));
+    let schema = models::RawJson::parse(announce::SCHEMA)?;
+    let tool = |name: String| engine::Tool {
         spec: models::ToolSpec {
-            name: announce::NAME.into(),
+            name,
             description: announce::DESCRIPTION.into(),
-            input_schema: models::RawJson::parse(announce::SCHEMA)?,
+            input_schema: schema.clone(),
         },
         effect: domain::Effect::NonIdempotent,
         risk: domain::Risk::External,
+        deferred: false,
     };
-    Ok(vec![(tool, Arc::new(Announce::new(ledger)))])
+    let executor: Arc<dyn Executor> = Arc::new(Announce::new(ledger));
+    let names = std::iter::once(announce::NAME.to_owned()).chain(more);
+    Ok(names.map(|name| (tool(name), Arc::clone(&executor))).collect())
 }
 
 fn runner_config(

@@ -17,6 +17,7 @@ mod limits;
 mod mission;
 mod network;
 mod notify;
+mod prefix;
 mod read;
 mod receiver;
 mod reference;

@@ -71,6 +71,11 @@
 //! With [`Options::limits`] it has a bucket of requests and one of tokens that refill steadily, says in the
 //! head of each answer what is left, as the vendor of the wire does, and answers 429 beyond it.
 //!
+//! # The prompt cache
+//!
+//! With [`Options::caches`] tokens are counted as a vendor with a prompt cache counts them, in turns without
+//! `usage`.
+//!
 //! # The ledger
 //!
 //! With [`Options::ledger`] every request is appended to a file and synced before the first
@@ -78,6 +83,7 @@
 //! appends an entry each time it is called, which makes it an effect that must not be repeated;
 //! `GET /ledger?key=…` says how often that was done.
 
+mod cache;
 mod ledger;
 mod limits;
 mod rules;
