@@ -132,7 +132,7 @@ impl Config {
     /// Takes the terms that the run began on.
     #[must_use]
     pub fn on(self, terms: Terms) -> Self {
-        let Terms { window, max_output, price, effort, batch: _ } = terms;
+        let Terms { window, max_output, price, effort, batch: _, instead_of: _ } = terms;
         Self { window, max_output_tokens: max_output, price, effort, ..self }
     }
 

@@ -96,7 +96,7 @@ pub fn terms(model: &str) -> Terms {
     let window = window(model);
     let quarter = u32::try_from(window / 4).unwrap_or(u32::MAX);
     let max_output = MAX_OUTPUT.min(quarter).max(1);
-    Terms { window, max_output, price: price(model), effort: None, batch: false }
+    Terms { window, max_output, price: price(model), effort: None, batch: false, instead_of: None }
 }
 
 /// The window of a model in tokens, question and answer together; of an unknown one the default, which is

@@ -28,6 +28,7 @@ mod message;
 mod openai;
 mod provider;
 mod response;
+pub mod routing;
 mod secret;
 pub mod wire;
 

@@ -7,5 +7,5 @@ mod calls;
 mod compose;
 mod fold;
 
-pub(crate) use compose::body as compose;
+pub(crate) use compose::{body as compose, scale};
 pub(crate) use fold::Fold;

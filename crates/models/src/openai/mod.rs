@@ -5,5 +5,5 @@
 mod compose;
 mod fold;
 
-pub(crate) use compose::body as compose;
+pub(crate) use compose::{body as compose, scale};
 pub(crate) use fold::Fold;

@@ -11,6 +11,7 @@ mod compose;
 mod config;
 mod journal;
 mod responses;
+mod routing;
 mod stream;
 mod suite;
 

@@ -19,6 +19,7 @@ mod receiver;
 mod reference;
 mod refusals;
 mod rest;
+mod routing;
 mod services;
 mod setup;
 mod shut;
