@@ -57,7 +57,8 @@ impl Control {
         let parent = self.parent(name).await?;
         let provider = self.vendors.connect(&parent.charter.mission.model, &request.vendor)?;
         let allow_unjailed = request.allow_unjailed || parent.charter.mission.allow_unjailed;
-        let warnings = self.jail_warning(allow_unjailed)?;
+        let mut warnings = self.jail_warning(allow_unjailed)?;
+        warnings.extend(self.out(&*provider));
         let point = parent.point(request.at)?;
         let mission = Mission {
             caps: missions::caps(&request.caps, parent.charter.mission.caps)?,
@@ -97,6 +98,8 @@ impl Control {
         let (model, terms, handed) = follower(of_parent, &request);
         let provider = self.vendors.connect(&model, &request.vendor)?;
         warnings.extend(handed);
+        let elsewhere = "--model names another, which is given what is on record, as text";
+        warnings.extend(self.out(&*provider).map(|why| format!("{why}; {elsewhere}")));
         let done = match request.done.is_empty() {
             true => of_parent.done.clone(),
             false => missions::criteria(&request.done),

@@ -144,7 +144,7 @@ impl View {
         self.relief.since = 0;
         self.relief.is_overlong = false;
         self.relief.compactions = self.relief.compactions.saturating_add(1);
-        let summary = self.on_record(text.trim(), |record| prompt::summary(record));
+        let summary = self.on_record(text.trim(), prompt::summary);
         self.conversation.compact(seq, Message::user(vec![Block::text(summary)]));
     }
 

@@ -110,7 +110,10 @@ impl Key {
                 "Commands that must exit with 0 before a mission counts as done, whatever the agent says.\n\
                  They run in the jail, on the files of the proposal. `--done` replaces them."
             }
-            Self::Model => "The model of the main loop. In a regie.toml: one whose price Regie knows.",
+            Self::Model => {
+                "The model of the main loop; otherwise the default of a vendor whose key is there. In a regie.toml:\n\
+                 one whose price Regie knows."
+            }
             Self::Effort => {
                 "How much work the model puts into an answer, the first lever on cost: \"low\", \"medium\", \"high\",\n\
                  \"xhigh\" or \"max\". Without it the vendor's own default holds."
