@@ -216,6 +216,12 @@ fn another_model_goes_on_from_the_record_and_gets_nothing_that_the_first_one_wro
             }
         }
         reloads(&next);
+        // Who goes on from there with the same model stands on the same handover.
+        say(&mut next, "one more word");
+        let mut fork = next.forked(next.events.len(), Purpose::Fork, &new);
+        assert_eq!(next_request(&fork), next_request(&next));
+        assert_eq!(fork.messages().to_string().contains("PRIVATE-LISTING"), !is_other);
+        reloads(&fork);
     }
 }
 

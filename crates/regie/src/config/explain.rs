@@ -101,7 +101,7 @@ fn role(found: roles::Setting) -> (String, String, String, Option<String>) {
     let name = format!("roles.{}", found.role);
     let or = match found.or.is_empty() {
         true => String::new(),
-        false => format!(", or {}", text::line(&found.or.join(", "))),
+        false => format!(" · or {}", text::line(&found.or.join(", "))),
     };
     match found.chosen {
         Ok(chosen) => {
@@ -110,7 +110,7 @@ fn role(found: roles::Setting) -> (String, String, String, Option<String>) {
                 why => format!(" · {}", text::line(&why.to_string())),
             };
             let model = text::model(&chosen.choice.model, chosen.choice.effort);
-            (name, model, format!("{}{or}{why}", found.origin), None)
+            (name, model, format!("{}{why}{or}", found.origin), None)
         }
         Err(refused) => {
             (name, "none".into(), format!("{}{or}", found.origin), Some(text::line(&refused.to_string())))
@@ -142,7 +142,16 @@ fn shown(config: &Config, environment: Option<Digest>) -> String {
     rows.extend(config.services().into_iter().map(|(service, origin)| {
         (format!("services.{}", service.name), text::line(&service.command), origin.to_string(), None)
     }));
-    rows.extend(config.roles().into_iter().map(role));
+    let mut before = None;
+    for mut row in config.roles().into_iter().map(role) {
+        // What all of them lack is said once.
+        if row.3.is_some() && row.3 == before {
+            row.3 = None;
+        } else {
+            before.clone_from(&row.3);
+        }
+        rows.push(row);
+    }
     let names: Vec<String> = rows.iter().map(|row| row.0.clone()).collect();
     let values: Vec<String> = rows.iter().map(|row| row.1.clone()).collect();
     let wide = |texts: &[String]| texts.iter().map(|text| text.chars().count()).max().unwrap_or_default();

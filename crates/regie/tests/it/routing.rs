@@ -149,7 +149,7 @@ fn a_mission_begins_elsewhere_while_the_first_choice_is_out_and_there_again_when
     // An option is taken at its word, and an answer ends the outage.
     let named = started(&start(&["--model", "claude-opus-5-5"]));
     assert_eq!(named["model"], "claude-opus-5-5");
-    assert!(named["warnings"].to_string().contains("begins with it all the same"), "{named}");
+    assert!(named["warnings"].to_string().contains("begins with `claude-opus-5-5` all the same"), "{named}");
     assert_eq!(named["warnings"].as_array().unwrap().len(), 1, "{named}");
     let named = named["run"].as_str().unwrap().to_owned();
     until("it is answered", || world.events(&named).iter().any(|event| event["line"]["kind"] == "model"));
