@@ -10,7 +10,7 @@ use models::call::Error;
 
 /// How long a vendor counts as out that could not be reached or failed, in milliseconds.
 const FAILED: Millis = 2 * 60_000;
-/// How long one counts as out that says it is overloaded.
+/// How long one counts as out that says it is overloaded, or wants to be paid.
 const OVERLOADED: Millis = 5 * 60_000;
 /// The failed attempt of one call from which on its vendor counts as out: the call itself goes on for a minute.
 const ATTEMPTS: u32 = 3;
@@ -43,6 +43,7 @@ impl Health {
             Error::Connect { .. } => (FAILED, "could not be reached".to_owned()),
             Error::Idle { .. } => (FAILED, "sent nothing for too long".to_owned()),
             Error::Overloaded(answer) => (OVERLOADED, format!("answered {}: overloaded", answer.status)),
+            Error::NoCredit(answer) => (OVERLOADED, format!("answered {}: no credit is left", answer.status)),
             Error::RateLimited { answer, retry_after } => {
                 let asked = retry_after.as_ref().map_or(0, millis);
                 (asked.max(FAILED), format!("answered {}: too many requests", answer.status))
@@ -91,7 +92,7 @@ mod tests {
     const AT: &str = "https://models.example/v1/messages";
 
     fn answer(status: u16) -> Answer {
-        let at = Endpoint { wire: Wire::Messages, url: AT.into() };
+        let at = Endpoint::new(Wire::Messages, AT);
         Answer { at, status, message: String::new(), request_id: None }
     }
 
@@ -120,10 +121,11 @@ mod tests {
             answer: answer(429),
             retry_after: wait.map(Duration::from_secs),
         };
-        let at = || Endpoint { wire: Wire::Messages, url: AT.into() };
+        let at = || Endpoint::new(Wire::Messages, AT);
         check(&Error::Connect { at: at(), source: "refused".into() }, 2, "could not be reached");
         check(&Error::Idle { at: at(), after: Duration::from_secs(180) }, 2, "sent nothing");
         check(&Error::Overloaded(answer(529)), 5, "answered 529");
+        check(&Error::NoCredit(answer(429)), 5, "no credit is left");
         check(&Error::Status(answer(503)), 2, "answered 503");
         check(&limited(None), 2, "answered 429");
         check(&limited(Some(3_600)), 60, "answered 429");

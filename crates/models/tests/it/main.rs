@@ -10,6 +10,8 @@ mod chat;
 mod compose;
 mod config;
 mod journal;
+mod network;
+mod refused;
 mod responses;
 mod routing;
 mod stream;
