@@ -19,7 +19,8 @@
 //! | [`executor`] | who executes which step: the vendor, the host, the jail |
 //! | [`workspaces`] | the kernel's workspace port over the store |
 //! | [`drivers`] | the driver of a run, from its artifacts |
-//! | [`vendors`] | vendors' keys, in memory only |
+//! | [`vendors`], `health` | vendors' keys, in memory only; who did not answer lately |
+//! | `route` | which model a new mission begins with |
 //! | [`layout`] | where things lie under the home |
 //! | [`view`] | from what is on record to what is shown |
 #![forbid(unsafe_code)]
@@ -46,8 +47,10 @@ pub mod view;
 pub mod workspaces;
 
 mod control;
+mod health;
 mod point;
 mod room;
+mod route;
 mod start;
 mod unborn;
 

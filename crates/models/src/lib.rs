@@ -32,6 +32,7 @@ pub mod network;
 mod openai;
 mod provider;
 mod response;
+pub mod routing;
 mod secret;
 pub mod tls;
 pub mod wire;

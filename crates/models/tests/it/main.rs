@@ -16,6 +16,7 @@ mod limits;
 mod network;
 mod refused;
 mod responses;
+mod routing;
 mod stream;
 mod suite;
 

@@ -23,6 +23,7 @@ mod receiver;
 mod reference;
 mod refusals;
 mod rest;
+mod routing;
 mod services;
 mod setup;
 mod shut;
