@@ -12,6 +12,8 @@ mod config;
 mod count;
 mod journal;
 mod limits;
+mod network;
+mod refused;
 mod responses;
 mod stream;
 mod suite;
