@@ -45,8 +45,8 @@ impl How {
 const BYTES_A_TOKEN: usize = 4;
 /// Tokens that a vendor puts around a message or a tool.
 const AROUND: usize = 4;
-/// A tokenizer is given no more at once: it takes long over one that has no spaces.
-const PIECE: usize = 8 << 10;
+/// A tokenizer is given no more bytes at once: over a text without spaces its time grows with the square.
+const PIECE: usize = 2 << 10;
 
 /// Estimates a composed request from its size.
 #[must_use]

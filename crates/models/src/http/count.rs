@@ -15,7 +15,7 @@ use crate::Wire;
 use crate::count::{self, Count, How};
 use crate::json::RawJson;
 
-/// How long an answer may take, all of it.
+/// How long counting may take, all of it.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The most bytes of an answer: a server may list all tokens.
 const MOST: usize = 16 << 20;
@@ -23,12 +23,15 @@ const MOST: usize = 16 << 20;
 impl Client {
     /// The tokens of a composed request. What cannot be asked is found out in another way.
     pub(crate) async fn count(&self, body: &Bytes) -> Count {
-        let asked = match self.config.wire {
-            Wire::Messages => self.count_beside("count_tokens", body).await,
-            Wire::Responses => self.count_beside("input_tokens", body).await,
-            Wire::Chat => self.count_at_home(body).await,
+        let asked = async {
+            match self.config.wire {
+                Wire::Messages => self.count_beside("count_tokens", body).await,
+                Wire::Responses => self.count_beside("input_tokens", body).await,
+                Wire::Chat => self.count_at_home(body).await,
+            }
         };
-        match asked.filter(|count| count.tokens > 0) {
+        let counted = tokio::time::timeout(PATIENCE, asked).await.ok().flatten();
+        match counted.filter(|count| count.tokens > 0) {
             Some(count) => count,
             None => count::offline(self.config.wire, body).await,
         }
@@ -87,15 +90,12 @@ impl Client {
     async fn ask<T: DeserializeOwned>(&self, url: Url, body: String) -> Option<T> {
         let json = HeaderValue::from_static("application/json");
         let request = self.http.post(url).header(ACCEPT, json).body(body);
-        let answer = async {
-            let response = request.send().await.ok().filter(|response| response.status().is_success())?;
-            let mut bytes = Vec::new();
-            let mut chunks = guarded(response, PATIENCE, MOST);
-            while let Some(chunk) = chunks.next().await {
-                bytes.extend_from_slice(&chunk.ok()?);
-            }
-            serde_json::from_slice(&bytes).ok()
-        };
-        tokio::time::timeout(PATIENCE, answer).await.ok().flatten()
+        let response = request.send().await.ok().filter(|response| response.status().is_success())?;
+        let mut bytes = Vec::new();
+        let mut chunks = guarded(response, PATIENCE, MOST);
+        while let Some(chunk) = chunks.next().await {
+            bytes.extend_from_slice(&chunk.ok()?);
+        }
+        serde_json::from_slice(&bytes).ok()
     }
 }

@@ -104,3 +104,28 @@ async fn a_call_that_waits_says_so_once() {
     let waits: Vec<usize> = waits.collect();
     assert!(waits.iter().all(|waits| *waits <= 1) && waits.iter().sum::<usize>() >= 5, "{waits:?}");
 }
+
+#[tokio::test]
+async fn what_anthropic_has_in_its_cache_needs_no_room() {
+    let events = canned::events(&[
+        r#"{"type":"message_start","message":{"usage":{"input_tokens":1,"cache_creation_input_tokens":900,"output_tokens":1}}}"#,
+        r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}"#,
+        r#"{"type":"message_stop"}"#,
+    ]);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\
+        anthropic-ratelimit-input-tokens-limit: 10000\r\nanthropic-ratelimit-input-tokens-remaining: 60\r\n\
+        anthropic-ratelimit-input-tokens-reset: 2999-01-01T00:00:00Z\r\n\r\n";
+    let server = Canned::start(vec![format!("{head}{events}").into_bytes()]).await;
+    let limits = Limits::new();
+    let run = || Adapter::within(config(&server.base_url), &limits).unwrap();
+    let (warm, cold) = (run(), run());
+    ask(&warm, &request(vec![say("Go.")])).await.0.unwrap();
+    // A little longer than what was sent before: that little is all that counts.
+    ask(&warm, &request(vec![say("Go."), say("On.")])).await.0.unwrap();
+    let (held, _) = ask(&cold, &request(vec![say("Go.")])).await;
+    assert!(matches!(held, Err(call::Error::RateLimited { .. })), "{held:?}");
+    // Another conversation, as after a compaction, is none of what was sent.
+    let (held, _) = ask(&warm, &request(vec![say("!")])).await;
+    assert!(matches!(held, Err(call::Error::RateLimited { .. })), "{held:?}");
+    assert_eq!(server.requests().len(), 2);
+}

@@ -33,11 +33,18 @@ fn a_mission_that_its_model_has_no_room_for_does_not_begin() {
     assert_eq!(world.ask(&["runs", "--json"]).out, "[]\n");
     let left = std::fs::read_dir(world.home().join("work")).map(Iterator::count).unwrap_or_default();
     assert_eq!(left, 0, "nothing of it is left");
+    let long = std::fs::read(&goal).unwrap();
     // A long one that fits begins.
     std::fs::write(&goal, "Make the check pass. Be careful.\n".repeat(250)).unwrap();
-    let goal = goal.to_str().unwrap();
-    let said = world.ask(&["run", "-f", goal, "--done", "sh check.sh", "--yes", "--model", "scripted-small"]);
+    let file = goal.to_str().unwrap();
+    let said = world.ask(&["run", "-f", file, "--done", "sh check.sh", "--yes", "--model", "scripted-small"]);
     assert_eq!(said.code, Some(0), "{said:?}");
+    // So it is with one that follows.
+    std::fs::write(&goal, long).unwrap();
+    let said = world.ask(&["run", "--follow", "last", "-f", file, "--yes"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.err.starts_with("error: the first request to `scripted-small`"), "{said:?}");
+    assert_eq!(world.ask(&["runs", "--json"]).json().as_array().unwrap().len(), 1);
 }
 
 #[test]
