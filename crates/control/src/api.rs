@@ -6,6 +6,7 @@
 pub use domain::{Effort, Service};
 use serde::{Deserialize, Serialize};
 
+pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
 pub use crate::keep::view::{Sweep, Swept, Usage};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.

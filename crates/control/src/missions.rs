@@ -87,7 +87,9 @@ impl Control {
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let model = request.model.clone().unwrap_or_else(|| catalogue::DEFAULT_MODEL.into());
         let provider = self.vendors.connect(&model, &request.vendor)?;
-        let terms = Terms { effort: request.effort, batch: request.batch, ..catalogue::terms(&model) };
+        let (known, warning) = self.known(&model, &provider).await?;
+        warnings.extend(warning);
+        let terms = Terms { effort: request.effort, batch: request.batch, ..known.terms() };
         if terms.price.is_none() {
             warnings.push(format!(
                 "the price of `{model}` is unknown: the cap in dollars cannot hold, the one in tokens does"

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use crate::catalogue::Listing;
 use crate::config::{Config, Error as ConfigError};
 use crate::http::Client;
 use crate::{Delta, Provider, Request, Response, Wire, anthropic, call, compatible, compose, openai};
@@ -49,6 +50,14 @@ impl Provider for Adapter {
             Wire::Messages => self.client.call::<anthropic::Fold>(body, on_delta).boxed(),
             Wire::Responses => self.client.call::<openai::Fold>(body, on_delta).boxed(),
             Wire::Chat => self.client.call::<compatible::Fold>(body, on_delta).boxed(),
+        }
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Listing, call::Error>> {
+        match self.wire {
+            Wire::Messages => anthropic::list(&self.client).boxed(),
+            Wire::Responses => openai::list(&self.client).boxed(),
+            Wire::Chat => compatible::list(&self.client).boxed(),
         }
     }
 

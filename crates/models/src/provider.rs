@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
+use crate::catalogue::Listing;
 use crate::{Request, Response, call, compose};
 
 /// A model vendor's wire. Adapters hold the key; nothing else of the house sees it.
@@ -26,6 +27,9 @@ pub trait Provider: Send + Sync {
         body: Bytes,
         on_delta: &'a mut (dyn FnMut(Delta) + Send),
     ) -> BoxFuture<'a, Result<Response, call::Error>>;
+
+    /// What the endpoint says of its models: read once, and not again when that fails.
+    fn list(&self) -> BoxFuture<'_, Result<Listing, call::Error>>;
 
     /// The adapter's name, such as `anthropic`.
     fn name(&self) -> &str;

@@ -6,6 +6,8 @@
 mod calls;
 mod compose;
 mod fold;
+mod list;
 
 pub(crate) use compose::body as compose;
 pub(crate) use fold::Fold;
+pub(crate) use list::list;

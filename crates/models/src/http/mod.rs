@@ -1,6 +1,7 @@
 //! Calls over HTTP, whatever the wire: the bytes out, the event stream in, and again when that makes
 //! sense.
 
+mod list;
 mod read;
 mod refusal;
 mod retry;

@@ -9,6 +9,7 @@ mod goal;
 mod keep;
 mod log;
 mod model_script;
+mod models;
 mod notify;
 mod read;
 mod rest;
@@ -97,6 +98,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Notify(args::Notify::Test) => notify::test(context).await,
         Command::Init(args) => init::run(&context.home, context.json, &args).await,
         Command::Config(args) => config::run(context, args),
+        Command::Models(args) => models::run(context, args).await,
         Command::Doctor => doctor::run(&context.home, context.json).await,
         Command::Serve(_) => serve::stop(context).await,
         // Handled before there is a runtime.
@@ -111,7 +113,7 @@ impl Context {
 }
 
 /// The vendors' keys and addresses as this environment names them.
-fn vendor() -> api::Vendor {
+pub(crate) fn vendor() -> api::Vendor {
     api::Vendor::from_lookup(|name| std::env::var(name).ok())
 }
 
