@@ -10,6 +10,7 @@ mod chat;
 mod compose;
 mod config;
 mod journal;
+mod list;
 mod responses;
 mod stream;
 mod suite;

@@ -13,6 +13,7 @@ mod init;
 mod jail;
 mod keep;
 mod mission;
+mod models;
 mod notify;
 mod read;
 mod receiver;
