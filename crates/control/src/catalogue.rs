@@ -134,8 +134,10 @@ impl Control {
             let listing = provider.list().await?;
             let kept = Kept { wire: view::short(wire).to_owned(), at: now.0, listing };
             let (url, copy) = (provider.endpoint().to_owned(), kept.clone());
-            // A list that cannot be written is a list all the same.
-            let _ = tokio::task::spawn_blocking(move || catalogue.keep(url, copy)).await;
+            if !copy.listing.models.is_empty() {
+                // A list that cannot be written is a list all the same.
+                let _ = tokio::task::spawn_blocking(move || catalogue.keep(url, copy)).await;
+            }
             Ok(kept)
         }
     }

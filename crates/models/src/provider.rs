@@ -28,8 +28,11 @@ pub trait Provider: Send + Sync {
         on_delta: &'a mut (dyn FnMut(Delta) + Send),
     ) -> BoxFuture<'a, Result<Response, call::Error>>;
 
-    /// What the endpoint says of its models: read once, and not again when that fails.
-    fn list(&self) -> BoxFuture<'_, Result<Listing, call::Error>>;
+    /// What the endpoint says of its models: read once, and not again when that fails. One that is no
+    /// endpoint says nothing.
+    fn list(&self) -> BoxFuture<'_, Result<Listing, call::Error>> {
+        Box::pin(std::future::ready(Ok(Listing::default())))
+    }
 
     /// The adapter's name, such as `anthropic`.
     fn name(&self) -> &str;

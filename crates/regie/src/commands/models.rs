@@ -90,7 +90,8 @@ fn heading(endpoint: &Endpoint) -> String {
     if endpoint.as_of.is_some() && endpoint.models.is_empty() {
         said.push("no model".into());
     }
-    format!("{} {}\n", style::bold(name), style::dim(&said.join(" · ")))
+    let said = if said.is_empty() { String::new() } else { format!(" {}", style::dim(&said.join(" · "))) };
+    format!("{}{said}\n", style::bold(name))
 }
 
 fn row(model: &Model, marks: &[(String, &'static str)]) -> Vec<String> {
@@ -252,6 +253,15 @@ mod tests {
             ],
         };
         let shown = shown(&models, &[("claude-opus-5-5".into(), "main loop")], 100);
-        insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string(), @"");
+        insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string(), @r"
+        Anthropic https://api.anthropic.com
+        MODEL               WINDOW     OUTPUT  $ IN  $ OUT  ABLE TO
+        claude-opus-5-5     1,000,000  64,000  4     20     images, thinking ← main loop
+        claude-of-tomorrow  —          —       —     —
+
+        OpenAI
+        ! no key for OpenAI
+          mend: set OPENAI_API_KEY
+        ");
     }
 }

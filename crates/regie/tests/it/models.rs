@@ -32,7 +32,7 @@ fn name(wire: Wire, name: &str) -> String {
 fn the_list_says_what_is_known_and_why_the_rest_is_not() {
     let listed = "[[model]]\nid = \"claude-opus-5-5\"\nwindow = 1_000_000\nmax_output = 64_000\nvision = true\n\n\
                   [[model]]\nid = \"claude-of-tomorrow\"\n\n";
-    let world = World::new(&format!("{listed}{MEND}"));
+    let world = World::new(&format!("{MEND}\n{listed}"));
     let said = world.ask(&["models"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     let line = |what: &str| {
@@ -150,7 +150,7 @@ fn a_model_that_is_not_there_is_refused_before_anything_begins() {
 #[test]
 fn a_mission_begins_on_what_the_endpoint_says_and_goes_on_on_it() {
     let listed = |window: u64| {
-        format!("[[model]]\nid = \"scripted\"\nwindow = {window}\nmax_output = 9_000\n\n{MEND}")
+        format!("{MEND}\n[[model]]\nid = \"scripted\"\nwindow = {window}\nmax_output = 9_000\n")
     };
     let world = World::new(&listed(12_000));
     let said = world.ask(&[&RUN[..], &["--model", "scripted"]].concat());
