@@ -64,7 +64,16 @@ impl Control {
         }
         match self.read(wire, provider).await {
             Ok(kept) => Endpoint::of(wire, url, Some(&kept), None),
-            Err(error) => Endpoint::of(wire, url, kept.as_ref(), Some(failed(&error).problem())),
+            Err(error) => {
+                let mut failed = failed(&error);
+                if wire == Wire::Chat && failed.code == "model.unreachable" {
+                    failed.detail = format!("no model server answers at {}", view::base(&url, wire));
+                    failed.hint = Some(
+                        "start it, or name another with REGIE_LOCAL_BASE_URL or [local] base_url".into(),
+                    );
+                }
+                Endpoint::of(wire, url, kept.as_ref(), Some(failed.problem()))
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::price;
 use crate::Wire;
 use crate::wire::bare;
 
@@ -81,9 +82,7 @@ impl Listing {
             Wire::of(&one.name) == wire
                 && match wire {
                     Wire::Chat => name.strip_suffix(":latest") == Some(wanted),
-                    Wire::Messages | Wire::Responses => {
-                        super::price::undated(name) == super::price::undated(wanted)
-                    }
+                    Wire::Messages | Wire::Responses => undated(name) == undated(wanted),
                 }
         };
         let only = match (self.kind, self.models.as_slice()) {
@@ -112,6 +111,12 @@ impl Listing {
         all.sort();
         all.into_iter().take(3).map(|(_, name)| name).collect()
     }
+}
+
+/// A name without its date; `claude-opus-4-0` stands for the first `claude-opus-4-…` of any.
+fn undated(name: &str) -> &str {
+    let name = price::undated(name);
+    name.strip_suffix("-0").unwrap_or(name)
 }
 
 /// Where a list is read from, below the endpoint's base URL.

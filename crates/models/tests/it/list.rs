@@ -249,6 +249,14 @@ fn the_endpoint_goes_before_the_table_and_the_table_before_the_default() {
     let unknown = known("claude-of-tomorrow", None);
     assert_eq!((unknown.window.tokens, unknown.window.from), (catalogue::DEFAULT_WINDOW, Origin::Default));
     assert_eq!(unknown.price, None);
+    // Names that the vendor itself takes for others.
+    let dated = says("claude-opus-4-20250514", None, None);
+    for name in ["claude-opus-4", "claude-opus-4-0", "claude-opus-4-20250514"] {
+        assert!(!dated.lacks(name), "{name}");
+    }
+    for name in ["claude-opus-4-1", "gpt-claude-opus-4", "local/claude-opus-4"] {
+        assert!(dated.lacks(name), "{name}");
+    }
     // A longer request would cost more than the price that is on record.
     let haiku = known("claude-haiku-5-5", Some(&says("claude-haiku-5-5", Some(1_000_000), None)));
     assert_eq!((haiku.window.tokens, haiku.terms().window), (1_000_000, 100_000));

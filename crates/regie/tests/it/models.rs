@@ -155,7 +155,7 @@ fn a_mission_begins_on_what_the_endpoint_says_and_goes_on_on_it() {
     let world = World::new(&listed(12_000));
     let said = world.ask(&[&RUN[..], &["--model", "scripted"]].concat());
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.flat().contains("the window of `scripted` is 12000 tokens"), "{said:?}");
+    assert!(said.err.contains("the window of `scripted` is 12000 tokens"), "{said:?}");
     let terms = world.events("last")[0]["content"]["terms"].clone();
     assert_eq!(
         (terms["window"].as_u64(), terms["max_output"].as_u64()),
