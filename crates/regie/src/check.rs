@@ -93,7 +93,13 @@ impl Line {
     /// What went wrong in a call, as a finding of what it shows to be wrong.
     fn failed(error: &call::Error) -> Self {
         let id = match error {
-            call::Error::Connect { .. } | call::Error::Idle { .. } => "reachable",
+            call::Error::Connect { .. }
+            | call::Error::Idle { .. }
+            | call::Error::Tls { .. }
+            | call::Error::Proxy { .. }
+            | call::Error::Page(_)
+            | call::Error::Redirected { .. } => "reachable",
+            call::Error::NoTools { .. } => "tool",
             call::Error::Unauthorized(_) => "key",
             call::Error::NotFound { .. } => "listed",
             _ => "stream",
@@ -224,11 +230,7 @@ impl Check {
         let model = &self.request.model;
         let listing = match self.provider.list().await {
             Ok(listing) => listing,
-            Err(
-                error @ (call::Error::Connect { .. }
-                | call::Error::Idle { .. }
-                | call::Error::Unauthorized(_)),
-            ) => {
+            Err(error) if matches!(Line::failed(&error).id, "reachable" | "key") => {
                 if matches!(error, call::Error::Unauthorized(_)) {
                     lines.push(Line::ok("reachable", format!("{} answers", self.provider.endpoint())));
                 }

@@ -5,6 +5,7 @@
 mod compose;
 mod fold;
 mod list;
+mod whole;
 
 pub(crate) use compose::body as compose;
 pub(crate) use fold::Fold;

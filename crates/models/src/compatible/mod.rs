@@ -7,6 +7,7 @@ mod calls;
 mod compose;
 mod fold;
 mod list;
+mod whole;
 
 pub(crate) use compose::body as compose;
 pub(crate) use fold::Fold;

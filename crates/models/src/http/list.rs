@@ -96,9 +96,18 @@ fn at(mut error: call::Error, url: &Url) -> call::Error {
         | E::Overloaded(answer)
         | E::BadRequest(answer)
         | E::ContextTooLong(answer)
-        | E::Status(answer) => &mut answer.at,
-        E::RateLimited { answer, .. } | E::NotFound { answer, .. } => &mut answer.at,
-        E::Connect { at, .. }
+        | E::NoCredit(answer)
+        | E::NoSuchPath(answer)
+        | E::Page(answer)
+        | E::Status(answer)
+        | E::RateLimited { answer, .. }
+        | E::NoTools { answer, .. }
+        | E::NotFound { answer, .. } => &mut answer.at,
+        E::Redirected { at, .. }
+        | E::Tls { at, .. }
+        | E::Proxy { at, .. }
+        | E::Encoded { at, .. }
+        | E::Connect { at, .. }
         | E::Cut { at, .. }
         | E::Idle { at, .. }
         | E::Malformed { at, .. }
@@ -106,6 +115,6 @@ fn at(mut error: call::Error, url: &Url) -> call::Error {
         | E::NotAList { at, .. }
         | E::NotARequest { at, .. } => at,
     };
-    place.url = shown.into();
+    place.url = shown.as_str().into();
     error
 }

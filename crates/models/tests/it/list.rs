@@ -89,7 +89,7 @@ async fn a_refusal_of_the_list_is_typed_and_names_no_model() {
         assert!(!said.contains(KEY), "{said}");
 
         let nothing = provider(wire, &routes(Vec::new()).await).list().await.unwrap_err();
-        assert!(matches!(nothing, call::Error::Status(_)), "{wire:?}: {nothing:?}");
+        assert!(matches!(nothing, call::Error::NoSuchPath(_)), "{wire:?}: {nothing:?}");
         assert!(
             nothing.to_string().contains("404") && nothing.to_string().contains(wire.url_env()),
             "{nothing}"

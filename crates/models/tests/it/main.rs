@@ -11,6 +11,8 @@ mod compose;
 mod config;
 mod journal;
 mod list;
+mod network;
+mod refused;
 mod responses;
 mod stream;
 mod suite;

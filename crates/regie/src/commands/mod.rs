@@ -1,6 +1,7 @@
 //! What each command does: mostly one request, and its answer shown.
 
 mod audit;
+mod catalogue;
 mod config;
 mod costs;
 mod fork;
@@ -9,7 +10,6 @@ mod goal;
 mod keep;
 mod log;
 mod model_script;
-mod models;
 mod notify;
 mod read;
 mod rest;
@@ -21,6 +21,7 @@ mod show;
 mod undo;
 
 use control::api;
+use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 pub(crate) use config::place;
 
@@ -98,7 +99,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Notify(args::Notify::Test) => notify::test(context).await,
         Command::Init(args) => init::run(&context.home, context.json, &args).await,
         Command::Config(args) => config::run(context, args),
-        Command::Models(args) => models::run(context, args).await,
+        Command::Models(args) => catalogue::run(context, args).await,
         Command::Doctor => doctor::run(&context.home, context.json).await,
         Command::Serve(_) => serve::stop(context).await,
         // Handled before there is a runtime.
@@ -112,9 +113,22 @@ impl Context {
     }
 }
 
-/// The vendors' keys and addresses as this environment names them.
+/// The vendors' keys and addresses as this environment names them, and how its network reaches them.
 pub(crate) fn vendor() -> api::Vendor {
-    api::Vendor::from_lookup(|name| std::env::var(name).ok())
+    let mut vendor = api::Vendor::from_lookup(|name| std::env::var(name).ok());
+    // The daemon stands elsewhere.
+    let absolute = |path: &std::path::Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for (name, value) in &mut vendor.network {
+        let paths = match name.as_str() {
+            CERT_FILE_ENV => vec![absolute(value.as_ref())],
+            CERT_DIR_ENV => std::env::split_paths(value.as_str()).map(|path| absolute(&path)).collect(),
+            _ => continue,
+        };
+        if let Some(text) = std::env::join_paths(paths).ok().and_then(|paths| paths.into_string().ok()) {
+            *value = text;
+        }
+    }
+    vendor
 }
 
 /// The label of a row, and what it says.

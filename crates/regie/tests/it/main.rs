@@ -14,6 +14,7 @@ mod jail;
 mod keep;
 mod mission;
 mod models;
+mod network;
 mod notify;
 mod read;
 mod receiver;
