@@ -128,6 +128,21 @@ pub enum Error {
         /// What it said it sends.
         content_type: String,
     },
+    /// 404 where the batch queue should be.
+    #[error("{0}; there is no such batch, or no batch queue: check {url}, or go without --batch", url = .0.at.wire.url_env())]
+    NoBatch(Answer),
+    /// The vendor's queue did not come to it in time.
+    #[error("the batch queue of {at} did not come to this call within its day; resume to queue it again")]
+    Expired {
+        /// The endpoint.
+        at: Endpoint,
+    },
+    /// The batch was cancelled at the vendor, and not by this run.
+    #[error("the batch was cancelled at {at}; resume to queue the call again")]
+    Withdrawn {
+        /// The endpoint.
+        at: Endpoint,
+    },
     /// The bytes to send are not a request of this wire.
     #[error("the request for {at} names no model, so nothing was sent; compose it with the same provider")]
     NotARequest {
@@ -149,13 +164,16 @@ impl Error {
             | Self::Connect { .. }
             | Self::Cut { .. }
             | Self::Idle { .. }
-            | Self::Malformed { .. } => true,
+            | Self::Malformed { .. }
+            | Self::Expired { .. } => true,
             Self::Status(answer) => answer.status >= 500 || matches!(answer.status, 408 | 409),
             Self::Unauthorized(_)
             | Self::BadRequest(_)
             | Self::ContextTooLong(_)
             | Self::NotFound { .. }
             | Self::NotAStream { .. }
+            | Self::NoBatch(_)
+            | Self::Withdrawn { .. }
             | Self::NotARequest { .. } => false,
         }
     }

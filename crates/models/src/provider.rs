@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
+use crate::batch::Batches;
 use crate::{Request, Response, call, compose};
 
 /// A model vendor's wire. Adapters hold the key; nothing else of the house sees it.
@@ -26,6 +27,11 @@ pub trait Provider: Send + Sync {
         body: Bytes,
         on_delta: &'a mut (dyn FnMut(Delta) + Send),
     ) -> BoxFuture<'a, Result<Response, call::Error>>;
+
+    /// The vendor's batch queue; `None` where there is none.
+    fn batches(&self) -> Option<Box<dyn Batches + '_>> {
+        None
+    }
 
     /// The adapter's name, such as `anthropic`.
     fn name(&self) -> &str;

@@ -2,8 +2,10 @@
 //!
 //! <https://docs.anthropic.com/en/api/messages>; `anthropic-version: 2023-06-01`.
 
+mod batch;
 mod compose;
 mod fold;
 
+pub(crate) use batch::Queue;
 pub(crate) use compose::body as compose;
 pub(crate) use fold::Fold;

@@ -1,6 +1,7 @@
 //! Calls over HTTP, whatever the wire: the bytes out, the event stream in, and again when that makes
 //! sense.
 
+mod exchange;
 mod read;
 mod refusal;
 mod retry;
@@ -14,6 +15,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client as Http, Url};
 use serde::Deserialize;
 
+pub(crate) use exchange::{Failed, Sent, Whole};
 pub(crate) use read::{Fault, Fold};
 
 use crate::call::{self, Endpoint};

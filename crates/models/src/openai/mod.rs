@@ -2,8 +2,10 @@
 //!
 //! <https://platform.openai.com/docs/api-reference/responses>
 
+mod batch;
 mod compose;
 mod fold;
 
+pub(crate) use batch::Queue;
 pub(crate) use compose::body as compose;
 pub(crate) use fold::Fold;

@@ -59,6 +59,21 @@
 //! A request whose last block asks for a summary is served the next `[[compaction]]`, and the last one
 //! again when there are fewer than are asked for.
 //!
+//! # Batches
+//!
+//! Both batch queues are served too: `POST /v1/messages/batches` and `POST /v1/files` with `POST /v1/batches`,
+//! with their lists, states, results and cancellation. Items are answered by the same turns; a fault of a turn
+//! makes its item an error.
+//!
+//! ```toml
+//! [batch]                           # [scenario.batch] in a file of several scenarios
+//! polls = 2                         # asked for its state this often, a batch has ended; default 1
+//!
+//! [[batch.fault]]                   # the first batches fare like this, in this order
+//! kind = "expired"                  # none | expired | canceled | failed | unacknowledged | silent
+//! times = 1
+//! ```
+//!
 //! # Which turn is served
 //!
 //! The request alone decides: as many turns are behind it as it has assistant messages, and as many
@@ -80,5 +95,8 @@ mod server;
 mod wire;
 
 pub use ledger::{Ledger, Line};
-pub use scenario::{Call, Error as ParseError, Fault, FaultKind, Scenario, Turn, Usage, parse};
-pub use server::{Error, Options, Served, Server, serve_forever};
+pub use scenario::{
+    Call, Error as ParseError, Fault, FaultKind, Queue, QueueFault, QueueFaultKind, Scenario, Turn, Usage,
+    parse,
+};
+pub use server::{Error, Options, Queued, Served, Server, serve_forever};

@@ -21,6 +21,67 @@ pub struct Scenario {
     /// The answers to requests for a summary, in order; the last one serves all further ones.
     #[serde(default, rename = "compaction")]
     pub compactions: Vec<Turn>,
+    /// How its batches are treated.
+    #[serde(default)]
+    pub batch: Queue,
+}
+
+/// How the batch queue treats what a scenario serves.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Queue {
+    /// How often a batch is asked for its state until it has ended.
+    pub polls: u32,
+    /// What happens to the first batches of the server, in this order.
+    #[serde(rename = "fault")]
+    pub faults: Vec<QueueFault>,
+}
+
+/// What happens to batches.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueFault {
+    /// In which way.
+    pub kind: QueueFaultKind,
+    /// How many batches it hits; 0 is for ever.
+    #[serde(default = "once")]
+    pub times: u32,
+}
+
+/// The ways in which a batch fares badly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueFaultKind {
+    /// Nothing: the batch is answered.
+    None,
+    /// The vendor never came to it.
+    Expired,
+    /// Somebody cancelled it at the vendor.
+    Canceled,
+    /// The vendor does not take its file; on the Messages wire the same as cancelled.
+    Failed,
+    /// It is taken, and the connection breaks before that is said.
+    Unacknowledged,
+    /// It is taken, and nothing is said.
+    Silent,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { polls: 1, faults: Vec::new() }
+    }
+}
+
+impl Queue {
+    /// What happens to this batch of the server, from 0.
+    pub(super) fn fault(&self, batch: usize) -> Option<QueueFaultKind> {
+        let mut before = 0_usize;
+        let hits = |fault: &&QueueFault| {
+            before = before.saturating_add(usize::try_from(fault.times).unwrap_or(usize::MAX));
+            fault.times == 0 || batch < before
+        };
+        self.faults.iter().find(hits).map(|fault| fault.kind)
+    }
 }
 
 /// One scripted answer. Blocks come in the order raw, thinking, text, calls.
@@ -174,6 +235,8 @@ struct File {
     turns: Vec<Turn>,
     #[serde(default, rename = "compaction")]
     compactions: Vec<Turn>,
+    #[serde(default)]
+    batch: Queue,
     #[serde(default, rename = "scenario")]
     scenarios: Vec<Scenario>,
 }
@@ -184,12 +247,12 @@ struct File {
 /// When it has another form, or a turn cannot be served.
 pub fn parse(text: &str) -> Result<Vec<Scenario>, Error> {
     let file: File = toml::from_str(text).map_err(|error| Error::Form(Box::new(error)))?;
-    let File { name, matches, heard, turns, compactions, mut scenarios } = file;
+    let File { name, matches, heard, turns, compactions, batch, mut scenarios } = file;
     match (turns.is_empty(), scenarios.is_empty()) {
         (true, true) => return Err(Error::Empty),
         (true, false) if !compactions.is_empty() => return Err(Error::Mixed),
         (false, false) => return Err(Error::Mixed),
-        (false, true) => scenarios.push(Scenario { name, matches, heard, turns, compactions }),
+        (false, true) => scenarios.push(Scenario { name, matches, heard, turns, compactions, batch }),
         (true, false) => {}
     }
     for scenario in &scenarios {

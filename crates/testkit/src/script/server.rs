@@ -1,5 +1,7 @@
 //! The HTTP side of the scripted model.
 
+mod queue;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,6 +19,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+
+pub use queue::Queued;
 
 use super::ledger::{Ledger, Line};
 use super::rules;
@@ -91,6 +95,7 @@ struct House {
     /// Attempts per scenario, turn and conversation.
     attempts: Mutex<HashMap<(usize, usize, String), u32>>,
     served: Mutex<Vec<Served>>,
+    queue: Mutex<queue::Queue>,
     entries: Mutex<Vec<String>>,
     stop: watch::Receiver<bool>,
 }
@@ -123,6 +128,7 @@ impl Server {
             key,
             attempts: Mutex::default(),
             served: Mutex::default(),
+            queue: Mutex::default(),
             entries: Mutex::default(),
             stop: stopped.clone(),
         });
@@ -141,6 +147,12 @@ impl Server {
     #[must_use]
     pub fn served(&self) -> Vec<Served> {
         self.house.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The batches so far, in the order they were submitted.
+    #[must_use]
+    pub fn queued(&self) -> Vec<Queued> {
+        self.house.queued()
     }
 }
 
@@ -173,6 +185,7 @@ fn router(house: Arc<House>) -> Router {
         .route("/v1/responses", post(responses))
         .route("/v1/chat/completions", post(chat))
         .route("/v1/messages/count_tokens", post(count_tokens))
+        .merge(queue::routes())
         .route("/ledger", get(ledger_entries).post(ledger_append))
         .fallback(async || refusal(Wire::Messages, 404, "no such endpoint"))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -399,7 +412,7 @@ impl House {
             Some(ledger) => ledger.lines().map(|lines| {
                 let entry = |line| match line {
                     Line::Entry { key, .. } => Some(key),
-                    Line::Turn { .. } => None,
+                    Line::Turn { .. } | Line::Batch { .. } => None,
                 };
                 lines.into_iter().filter_map(entry).collect()
             }),
