@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::fact::{Forked, Purpose};
-use domain::{Caps, Fact, Mission, MissionId, RunId, Timestamp};
+use domain::{Fact, Mission, MissionId, RunId, Timestamp};
 use engine::Toolbox;
 use kernel::lineage;
 use kernel::port::{Artifacts, Journal};
@@ -96,6 +96,11 @@ impl Control {
         if request.model.as_ref().is_some_and(|model| *model != of_parent.model) {
             warnings.push(format!("the model is `{}`, as in the run that it follows", of_parent.model));
         }
+        let batch = of_parent.terms.as_ref().is_some_and(|terms| terms.batch);
+        if request.batch && !batch {
+            warnings
+                .push("the model is asked at once, as in the run that it follows, and not by batch".into());
+        }
         let done = match request.done.is_empty() {
             true => of_parent.done.clone(),
             false => missions::criteria(&request.done),
@@ -104,7 +109,7 @@ impl Control {
             id: MissionId::new(self.clock().now().0, self.random()),
             goal,
             done,
-            caps: missions::caps(&request.caps, Caps::default())?,
+            caps: missions::caps(&request.caps, missions::default_caps(batch))?,
             approve_merge: request.approve_merge,
             allow_unjailed: request.allow_unjailed,
             services: request.services.clone(),

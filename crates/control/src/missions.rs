@@ -83,11 +83,19 @@ impl Control {
         }
         let goal = checked(&request)?;
         services(&request.services)?;
-        let caps = caps(&request.caps, Caps::default())?;
+        let caps = caps(&request.caps, default_caps(request.batch))?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let model = request.model.clone().unwrap_or_else(|| catalogue::DEFAULT_MODEL.into());
         let provider = self.vendors.connect(&model, &request.vendor)?;
-        let terms = Terms { effort: request.effort, batch: request.batch, ..catalogue::terms(&model) };
+        let terms = Terms { effort: request.effort, ..catalogue::terms(&model) };
+        let terms = match (request.batch, provider.batches()) {
+            (false, _) => terms,
+            (true, Some(_)) => models::batch::terms(terms),
+            (true, None) => {
+                let why = crate::executor::no_queue(&model);
+                return Err(Error::new(Kind::Invalid, "model.no_batch", why).mend_apart());
+            }
+        };
         if terms.price.is_none() {
             warnings.push(format!(
                 "the price of `{model}` is unknown: the cap in dollars cannot hold, the one in tokens does"
@@ -402,6 +410,14 @@ pub(crate) fn services(wanted: &[domain::Service]) -> Result<(), Error> {
 }
 
 /// The caps that are asked for; what is not takes that of `default`.
+/// What bounds a mission unless somebody says otherwise. One that waits for a batch queue is given a week.
+pub(crate) fn default_caps(batch: bool) -> Caps {
+    match batch {
+        true => Caps { millis: api::BATCH_TIME, ..Caps::default() },
+        false => Caps::default(),
+    }
+}
+
 pub(crate) fn caps(wanted: &CapsWanted, default: Caps) -> Result<Caps, Error> {
     let caps = Caps {
         nanodollars: wanted.nanodollars.unwrap_or(default.nanodollars),

@@ -10,6 +10,9 @@ use domain::{Price, Terms};
 use models::{Effort, RawJson, Request, ToolSpec, catalogue};
 use serde::{Deserialize, Serialize};
 
+/// When a call is ended that waits in a vendor's batch queue: somewhat after the day that vendors promise.
+const BATCH_TIMEOUT: Millis = 26 * 60 * 60 * 1000;
+
 /// Tool names that the driver keeps for its own steps.
 const RESERVED: [&str; 5] = ["merge", "deliver", "checkpoint", "verdict", "setup"];
 
@@ -132,8 +135,9 @@ impl Config {
     /// Takes the terms that the run began on.
     #[must_use]
     pub fn on(self, terms: Terms) -> Self {
-        let Terms { window, max_output, price, effort, batch: _ } = terms;
-        Self { window, max_output_tokens: max_output, price, effort, ..self }
+        let Terms { window, max_output, price, effort, batch } = terms;
+        let model_timeout = if batch { BATCH_TIMEOUT } else { self.model_timeout };
+        Self { window, max_output_tokens: max_output, price, effort, model_timeout, ..self }
     }
 
     /// The tokens of a request above which the conversation is compacted: 55 % of the window, and never

@@ -55,7 +55,7 @@ impl ModelFailure {
     /// What only the owner can mend: the run is parked with it instead of failing.
     pub fn refusal(error: &Error) -> Option<Refused> {
         let (code, _) = words(error);
-        matches!(error, Error::Unauthorized(_) | Error::NotAStream { .. })
+        matches!(error, Error::Unauthorized(_) | Error::NotAStream { .. } | Error::Withdrawn { .. })
             .then(|| Refused { code: code.into(), hint: error.to_string() })
     }
 }
@@ -73,6 +73,9 @@ fn words(error: &Error) -> (&'static str, &'static str) {
         Error::Idle { .. } => ("model.idle", "the vendor went silent; try again"),
         Error::Malformed { .. } => ("model.malformed", "check the base URL"),
         Error::NotAStream { .. } => ("model.not_a_stream", "check the base URL"),
+        Error::NoBatch(_) => ("model.no_batch", "go without --batch"),
+        Error::Expired { .. } => ("model.batch_expired", "the vendor's queue is full; go without --batch"),
+        Error::Withdrawn { .. } => ("model.batch_withdrawn", "`regie resume` queues it again"),
         Error::NotARequest { .. } => ("model.not_a_request", "please report it"),
         _ => ("model.status", "the vendor answered with an error; try again later"),
     }

@@ -232,6 +232,9 @@ pub(crate) struct Run {
     /// The model of the main loop
     #[arg(long)]
     pub(crate) model: Option<String>,
+    /// Ask the model by the vendor's batch queue: half the price, answers take minutes to hours
+    #[arg(long)]
+    pub(crate) batch: bool,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
     /// Take your uncommitted changes along; otherwise the run starts from HEAD

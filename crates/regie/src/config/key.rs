@@ -32,6 +32,7 @@ pub(crate) enum Level {
 pub(crate) enum Key {
     Done,
     Model,
+    Batch,
     MaxDollars,
     MaxTurns,
     MaxTokens,
@@ -50,9 +51,10 @@ pub(crate) enum Key {
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 17] = [
+pub(crate) const KEYS: [Key; 18] = [
     Key::Done,
     Key::Model,
+    Key::Batch,
     Key::MaxDollars,
     Key::MaxTurns,
     Key::MaxTokens,
@@ -76,6 +78,7 @@ impl Key {
         match self {
             Self::Done => ("mission", "done"),
             Self::Model => ("mission", "model"),
+            Self::Batch => ("mission", "batch"),
             Self::MaxDollars => ("mission", "max_dollars"),
             Self::MaxTurns => ("mission", "max_turns"),
             Self::MaxTokens => ("mission", "max_tokens"),
@@ -108,6 +111,9 @@ impl Key {
                  They run in the jail, on the files of the proposal. `--done` replaces them."
             }
             Self::Model => "The model of the main loop. In a regie.toml: one whose price Regie knows.",
+            Self::Batch => {
+                "Whether the model is asked by its vendor's batch queue: half the price, answers take minutes to hours."
+            }
             Self::MaxDollars => "A mission ends before it spends more, in dollars.",
             Self::MaxTurns => "A mission ends after this many turns of the model.",
             Self::MaxTokens => "A mission ends before it uses more tokens.",
@@ -159,7 +165,7 @@ impl Key {
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
             Self::MaxTurns | Self::MaxTokens => Kind::Count,
             Self::MaxTime => Kind::Span,
-            Self::DeliverySign | Self::DeliveryHooks | Self::NotifyDesktop => Kind::Switch,
+            Self::Batch | Self::DeliverySign | Self::DeliveryHooks | Self::NotifyDesktop => Kind::Switch,
             Self::NotifyWebhook => Kind::Addresses,
             Self::NotifyEvents => Kind::Events,
             Self::NotifySecretEnv => Kind::Text,
@@ -204,6 +210,7 @@ impl Key {
         match self {
             Self::Done => Some("--done"),
             Self::Model => Some("--model"),
+            Self::Batch => Some("--batch"),
             Self::MaxDollars => Some("--max-dollars"),
             Self::MaxTurns => Some("--max-turns"),
             Self::MaxTokens => Some("--max-tokens"),
@@ -227,7 +234,7 @@ impl Key {
             Self::DeliverySign => Value::Switch(true),
             Self::DeliveryHooks => Value::Switch(false),
             Self::Setup | Self::NotifySecretEnv => Value::Text(String::new()),
-            Self::NotifyDesktop => Value::Switch(false),
+            Self::Batch | Self::NotifyDesktop => Value::Switch(false),
             Self::NotifyWebhook => Value::Names(Vec::new()),
             Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
             Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),

@@ -18,6 +18,8 @@ pub(crate) struct Flags {
     pub(crate) done: Vec<String>,
     /// `--model`.
     pub(crate) model: Option<String>,
+    /// `--batch`.
+    pub(crate) batch: bool,
     /// `--max-dollars`, in nanodollars.
     pub(crate) max_dollars: Option<u64>,
     /// `--max-turns`.
@@ -194,6 +196,7 @@ impl Config {
         match key {
             Key::Done => (!flags.done.is_empty()).then(|| Value::Commands(flags.done.clone())),
             Key::Model => flags.model.clone().map(Value::Text),
+            Key::Batch => flags.batch.then_some(Value::Switch(true)),
             Key::MaxDollars => flags.max_dollars.map(Value::Dollars),
             Key::MaxTurns => flags.max_turns.map(Value::Count),
             Key::MaxTokens => flags.max_tokens.map(Value::Count),

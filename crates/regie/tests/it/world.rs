@@ -139,6 +139,11 @@ impl World {
         served.iter().map(|served| serde_json::from_slice(&served.body).unwrap()).collect()
     }
 
+    /// The batches that the model was sent so far.
+    pub(crate) fn queued(&self) -> Vec<script::Queued> {
+        self.model.as_ref().map(Server::queued).unwrap_or_default()
+    }
+
     /// The events of a run.
     pub(crate) fn events(&self, run: &str) -> Vec<Value> {
         self.ask(&["log", run, "--json"]).lines()
