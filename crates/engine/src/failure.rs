@@ -55,8 +55,11 @@ impl ModelFailure {
     /// What only the owner can mend: the run is parked with it instead of failing.
     pub fn refusal(error: &Error) -> Option<Refused> {
         let (code, _) = words(error);
-        matches!(error, Error::Unauthorized(_) | Error::NotAStream { .. } | Error::Withdrawn { .. })
-            .then(|| Refused { code: code.into(), hint: error.to_string() })
+        let is_owners = matches!(
+            error,
+            Error::Unauthorized(_) | Error::NotAStream { .. } | Error::NoBatch(_) | Error::Withdrawn { .. }
+        );
+        is_owners.then(|| Refused { code: code.into(), hint: error.to_string() })
     }
 }
 

@@ -55,6 +55,9 @@ pub struct Unsent {
     pub may_have_arrived: bool,
 }
 
+/// What a batch gave to its items, by their ids.
+pub type Answers = Vec<(String, Result<Response, call::Error>)>;
+
 /// The batch queue of a vendor.
 pub trait Batches: Send + Sync {
     /// Hands items over as one batch under a label, which [`find`](Self::find) knows it by.
@@ -68,7 +71,7 @@ pub trait Batches: Send + Sync {
         &'a self,
         batch: &'a Handle,
         items: &'a [Item],
-    ) -> BoxFuture<'a, Result<Vec<(String, Result<Response, call::Error>)>, call::Error>>;
+    ) -> BoxFuture<'a, Result<Answers, call::Error>>;
 
     /// Asks the vendor to drop what it has not answered yet. Harmless for a batch that has ended.
     fn cancel<'a>(&'a self, batch: &'a Handle) -> BoxFuture<'a, Result<(), call::Error>>;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use domain::Price;
 use engine::ModelFailure;
+use kernel::fault::{Point, point};
 use kernel::machine::Input;
 use kernel::port::{Clock, RecordError, Refused, Work};
 use models::batch::{Batches, Found, Handle, Item, Progress};
@@ -81,6 +82,7 @@ impl BatchCall {
             Some(queue) => self.end(&*queue, &mut note, noted.is_some()).await,
             None => return self.refused("model.no_batch", no_queue(&self.work.tool)),
         };
+        point(Point::AfterEffect);
         self.input(&mut note, end)
     }
 

@@ -117,8 +117,10 @@ impl Executor for ModelExecutor {
     }
 
     fn status(&self, work: Work, inbox: Arc<dyn Inbox>) {
-        let noted = !self.inflight.contains(&work) && matches!(self.notes.of_call(&work), Ok(Some(_)));
-        if !noted {
+        // One that cannot be read is no proof that there is none.
+        let may_be_noted = || !matches!(self.notes.of_call(&work), Ok(None));
+        let is_batch = self.terms(work.run).is_ok_and(|terms| terms.batch);
+        if self.inflight.contains(&work) || !is_batch || !may_be_noted() {
             return self.inflight.status(&work, inbox);
         }
         // The vendor has it, or may have it: starting it once more goes on with what was noted. Without a key

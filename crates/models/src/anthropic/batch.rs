@@ -10,7 +10,7 @@ use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
 
 use super::Fold;
-use crate::batch::{Batches, Found, Handle, Item, Progress, SKEW, Unsent, is_name, unstreamed};
+use crate::batch::{Answers, Batches, Found, Handle, Item, Progress, SKEW, Unsent, is_name, unstreamed};
 use crate::http::{Client, Failed, Sent};
 use crate::json::Fields;
 use crate::{RawJson, Response, call};
@@ -103,11 +103,11 @@ impl Batches for Queue<'_> {
         &'a self,
         batch: &'a Handle,
         items: &'a [Item],
-    ) -> BoxFuture<'a, Result<Vec<(String, Result<Response, call::Error>)>, call::Error>> {
+    ) -> BoxFuture<'a, Result<Answers, call::Error>> {
         async move {
             // Not where the batch says that its results are: the key goes to the owner's address alone.
             let answer = self.0.exchange(Method::GET, self.url(batch, "/results")?, None).await?;
-            let mut all = Vec::new();
+            let mut all = Answers::new();
             for line in answer.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
                 let line = self.read::<Line>(line, "line of results")?;
                 if let Some(item) = items.iter().find(|item| item.id == line.custom_id) {

@@ -12,7 +12,7 @@ use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
 
 use super::Fold;
-use crate::batch::{Batches, Found, Handle, Item, Progress, SKEW, Unsent, is_name, unstreamed};
+use crate::batch::{Answers, Batches, Found, Handle, Item, Progress, SKEW, Unsent, is_name, unstreamed};
 use crate::http::{Client, Failed, Sent};
 use crate::{RawJson, Response, call};
 
@@ -21,6 +21,9 @@ const PAGES: usize = 20;
 
 /// The name that a batch's label has at the vendor.
 const LABEL: &str = "regie";
+
+/// How long the vendor keeps questions and answers, in seconds: three days. It needs them for one.
+const FORGOTTEN_AFTER: u32 = 3 * 86_400;
 
 /// The queue behind a client.
 pub(crate) struct Queue<'c>(pub(crate) &'c Client);
@@ -39,6 +42,14 @@ struct Submission<'a> {
     endpoint: &'static str,
     completion_window: &'static str,
     metadata: BTreeMap<&'static str, &'a str>,
+    output_expires_after: Expiry,
+}
+
+/// When the vendor forgets a file.
+#[derive(Serialize)]
+struct Expiry {
+    anchor: &'static str,
+    seconds: u32,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +116,7 @@ impl Batches for Queue<'_> {
                 endpoint: "/v1/responses",
                 completion_window: "24h",
                 metadata: BTreeMap::from([(LABEL, label)]),
+                output_expires_after: Expiry { anchor: "created_at", seconds: FORGOTTEN_AFTER },
             };
             let sent = Sent::json(&submission).map_err(|source| never(self.not_a_request(source)))?;
             let answer = self.0.exchange(Method::POST, self.0.beside("batches"), Some(sent)).await;
@@ -131,10 +143,10 @@ impl Batches for Queue<'_> {
         &'a self,
         batch: &'a Handle,
         items: &'a [Item],
-    ) -> BoxFuture<'a, Result<Vec<(String, Result<Response, call::Error>)>, call::Error>> {
+    ) -> BoxFuture<'a, Result<Answers, call::Error>> {
         async move {
             let batch = self.batch(batch).await?;
-            let mut all: Vec<(String, Result<Response, call::Error>)> = Vec::new();
+            let mut all = Answers::new();
             for file in [&batch.output_file_id, &batch.error_file_id].into_iter().flatten() {
                 let url = self.url("files", file, "/content")?;
                 let answer = self.0.exchange(Method::GET, url, None).await?;
@@ -259,8 +271,11 @@ impl Queue<'_> {
             "cancelled" => Some(call::Error::Withdrawn { at }),
             "failed" => {
                 let errors = batch.errors.as_ref().and_then(|errors| errors.data.as_ref());
-                let said = errors.and_then(|all| all.first()).map_or("{}", RawJson::as_str);
-                Some(self.0.told(&item.body, Some(400), said, None))
+                let first = errors.and_then(|all| all.first());
+                // The account has too much in the queue, which passes.
+                let is_full = first.is_some_and(|error| code(error).ends_with("limit_exceeded"));
+                let status = if is_full { 429 } else { 400 };
+                Some(self.0.told(&item.body, Some(status), first.map_or("{}", RawJson::as_str), None))
             }
             _ => None,
         }
@@ -286,9 +301,11 @@ fn form(label: &str, lines: &str) -> Sent {
         format!("--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n{body}\r\n")
     };
     let purpose = part("name=\"purpose\"", "batch");
+    let anchor = part("name=\"expires_after[anchor]\"", "created_at");
+    let seconds = part("name=\"expires_after[seconds]\"", &FORGOTTEN_AFTER.to_string());
     let file = part("name=\"file\"; filename=\"batch.jsonl\"\r\nContent-Type: application/jsonl", lines);
     Sent {
-        bytes: format!("{purpose}{file}--{boundary}--\r\n").into(),
+        bytes: format!("{purpose}{anchor}{seconds}{file}--{boundary}--\r\n").into(),
         content_type: format!("multipart/form-data; boundary={boundary}"),
     }
 }
@@ -302,7 +319,7 @@ mod tests {
         let sent = form("x", "regie-x regie-x- and regie-x--");
         let boundary = sent.content_type.rsplit_once('=').unwrap().1.to_owned();
         let text = String::from_utf8(sent.bytes.to_vec()).unwrap();
-        assert_eq!(text.matches(&boundary).count(), 3);
+        assert_eq!(text.matches(&boundary).count(), 5);
         assert!(boundary.len() <= 70 && text.ends_with(&format!("--{boundary}--\r\n")));
     }
 }

@@ -495,7 +495,7 @@ mod tests {
             view.status(since + 3_200).as_deref(),
             Some("shell node --test · 3.2 s · turn 1 · 940 tokens · $0.0044")
         );
-        view.delta(&said(3, "queue", "0"));
+        view.delta(&said(2, "queue", "0"));
         assert_eq!(
             view.status(since + 3_200).as_deref(),
             Some("waiting in the vendor's queue · 3.2 s · turn 1 · 940 tokens · $0.0044")

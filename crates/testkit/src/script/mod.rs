@@ -70,7 +70,7 @@
 //! polls = 2                         # asked for its state this often, a batch has ended; default 1
 //!
 //! [[batch.fault]]                   # the first batches fare like this, in this order
-//! kind = "expired"                  # none | expired | canceled | failed | unacknowledged | silent
+//! kind = "expired"                  # none | expired | canceled | failed | unacknowledged | silent | broken
 //! times = 1
 //! ```
 //!

@@ -32,7 +32,7 @@ pub struct Scenario {
 pub struct Queue {
     /// How often a batch is asked for its state until it has ended.
     pub polls: u32,
-    /// What happens to the first batches of the server, in this order.
+    /// What happens to the first submissions to the server, in this order.
     #[serde(rename = "fault")]
     pub faults: Vec<QueueFault>,
 }
@@ -64,6 +64,8 @@ pub enum QueueFaultKind {
     Unacknowledged,
     /// It is taken, and nothing is said.
     Silent,
+    /// It is not taken, and answered with a 500, which leaves that open.
+    Broken,
 }
 
 impl Default for Queue {
@@ -73,12 +75,12 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// What happens to this batch of the server, from 0.
-    pub(super) fn fault(&self, batch: usize) -> Option<QueueFaultKind> {
+    /// What happens to this submission to the server, from 0.
+    pub(super) fn fault(&self, submission: usize) -> Option<QueueFaultKind> {
         let mut before = 0_usize;
         let hits = |fault: &&QueueFault| {
             before = before.saturating_add(usize::try_from(fault.times).unwrap_or(usize::MAX));
-            fault.times == 0 || batch < before
+            fault.times == 0 || submission < before
         };
         self.faults.iter().find(hits).map(|fault| fault.kind)
     }

@@ -19,3 +19,44 @@ impl Whole for Fold {
         Ok(fold)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::http::Fold as _;
+
+    proptest! {
+        #[test]
+        fn no_whole_answer_panics(
+            fields in prop::collection::vec((prop::sample::select(vec!["output","status","usage","error","incomplete_details"]), value()), 0..5)
+        ) {
+            let all: Vec<String> = fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+            let answer = RawJson::parse(format!("{{{}}}", all.join(","))).unwrap();
+            if let Ok(response) = Fold::whole(&answer).and_then(|fold| fold.finish("asked".to_owned())) {
+                let bytes = serde_json::to_vec(&response).unwrap();
+                prop_assert_eq!(serde_json::from_slice::<crate::Response>(&bytes).unwrap(), response);
+            }
+        }
+    }
+
+    /// Values of the right form and of others.
+    fn value() -> impl Strategy<Value = String> {
+        prop::sample::select(vec![
+            "null",
+            "7",
+            "\"completed\"",
+            "\"incomplete\"",
+            "\"tool_use\"",
+            "[]",
+            "[7]",
+            "{}",
+            "[{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\",\"input\":7}]",
+            "[{\"type\":\"text\",\"text\":\"x\"},{\"type\":7}]",
+            "[{\"type\":\"function_call\",\"call_id\":\"a\",\"name\":\"b\",\"arguments\":\"{\"}]",
+            "[{\"type\":\"message\",\"content\":[]}]",
+        ])
+        .prop_map(str::to_owned)
+    }
+}

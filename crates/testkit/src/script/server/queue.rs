@@ -15,13 +15,15 @@ use axum::routing::{get, post};
 use serde_json::{Value, json};
 
 use super::{House, Line, Plan, What, refusal, until};
-use crate::script::scenario::{Fault, QueueFaultKind};
+use crate::script::scenario::{Fault, QueueFaultKind, Scenario};
 use crate::script::wire::{Asked, Wire, sha256};
 
 /// The batches and files of a server.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     batches: Vec<Queued>,
+    /// How many submissions there were, also those that were not taken.
+    submissions: usize,
     /// Files by their ids.
     files: Vec<(String, Bytes)>,
 }
@@ -336,22 +338,30 @@ impl House {
         metadata: Value,
     ) -> Response {
         let (ids, requests): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+        let plans: Vec<_> = requests.iter().map(|request| self.plan(wire, request)).collect();
+        let of_first =
+            |scenario: &&Scenario| plans.first().is_some_and(|plan| plan.scenario == scenario.name);
+        let script = self.scenarios.iter().find(of_first).map(|scenario| &scenario.batch);
+        let fault = {
+            let mut queue = self.queue();
+            queue.submissions = queue.submissions.saturating_add(1);
+            script.and_then(|script| script.fault(queue.submissions.saturating_sub(1)))
+        };
+        if fault == Some(QueueFaultKind::Broken) {
+            return refusal(wire, 500, "scripted fault");
+        }
         let mut answers = Vec::new();
-        let mut script = None;
-        for request in &requests {
-            let plan = self.plan(wire, request);
-            script = script.or(self.scenarios.iter().find(|scenario| scenario.name == plan.scenario));
+        for (plan, request) in plans.iter().zip(&requests) {
             let body = Bytes::from(request.to_string());
-            answers.push(self.item(&plan, request, body.len()));
+            answers.push(self.item(plan, request, body.len()));
             if let Err(error) = self.clone().note(plan.served(request, body)).await {
                 return refusal(wire, 500, &format!("the ledger cannot be written: {error}"));
             }
         }
-        let (view, id, fault) = {
+        let (view, id) = {
             let mut queue = self.queue();
             let place = queue.batches.len();
             let id = format!("{}_{place}", if wire == Wire::Messages { "msgbatch" } else { "batch" });
-            let fault = script.and_then(|scenario| scenario.batch.fault(place));
             let batch = Queued {
                 id: id.clone(),
                 items: ids.clone(),
@@ -362,12 +372,12 @@ impl House {
                 metadata,
                 created: now(),
                 answers,
-                ends_after: script.map_or(1, |scenario| scenario.batch.polls),
+                ends_after: script.map_or(1, |script| script.polls),
                 fault,
             };
             let view = batch.view();
             queue.batches.push(batch);
-            (view, id, fault)
+            (view, id)
         };
         if let Err(error) = self.clone().append(Line::Batch { id, act: "submit".into(), items: ids }).await {
             return refusal(wire, 500, &format!("the ledger cannot be written: {error}"));
