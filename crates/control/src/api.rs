@@ -3,6 +3,8 @@
 //! Identifiers are strings, money is integer nanodollars, times are milliseconds since the Unix
 //! epoch. A view shows what is on record; what is not known is `null`, never invented.
 
+use std::collections::BTreeMap;
+
 pub use domain::{Effort, Service};
 use serde::{Deserialize, Serialize};
 
@@ -170,10 +172,14 @@ pub struct Vendor {
     /// `REGIE_LOCAL_BASE_URL`.
     #[serde(default)]
     pub local_base_url: Option<String>,
+    /// How the client's network wants vendors to be reached, by [`models::network::VARIABLES`]. A proxy's address
+    /// may hold a password: as the keys, none of it is ever written.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub network: BTreeMap<String, String>,
 }
 
 impl Vendor {
-    /// The variables that are handed over.
+    /// The variables that are handed over, but for those of the network.
     pub const VARIABLES: [&str; 7] = [
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",
@@ -195,10 +201,14 @@ impl Vendor {
             openai_base_url: set("OPENAI_BASE_URL"),
             local_api_key: set("REGIE_LOCAL_API_KEY"),
             local_base_url: set("REGIE_LOCAL_BASE_URL"),
+            network: models::network::VARIABLES
+                .into_iter()
+                .filter_map(|name| Some((name.to_owned(), set(name)?)))
+                .collect(),
         }
     }
 
-    /// The value of one of [`Vendor::VARIABLES`].
+    /// The value of one of [`Vendor::VARIABLES`] or of the network's.
     pub fn get(&self, name: &str) -> Option<String> {
         let value = match name {
             "ANTHROPIC_API_KEY" => &self.api_key,
@@ -208,7 +218,7 @@ impl Vendor {
             "OPENAI_BASE_URL" => &self.openai_base_url,
             "REGIE_LOCAL_API_KEY" => &self.local_api_key,
             "REGIE_LOCAL_BASE_URL" => &self.local_base_url,
-            _ => &None,
+            _ => return self.network.get(name).cloned(),
         };
         value.clone()
     }
@@ -225,6 +235,7 @@ impl std::fmt::Debug for Vendor {
             .field("openai_base_url", &self.openai_base_url)
             .field("local_api_key", &shown(&self.local_api_key))
             .field("local_base_url", &self.local_base_url)
+            .field("network", &self.network.keys())
             .finish()
     }
 }

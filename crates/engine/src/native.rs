@@ -15,6 +15,7 @@ mod setup;
 pub(crate) mod stall;
 mod turn;
 mod view;
+mod written;
 
 use std::sync::Arc;
 

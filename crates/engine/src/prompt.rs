@@ -218,6 +218,15 @@ pub(crate) const CONTINUE: &str =
 pub(crate) const NO_CALL: &str =
     "Your answer announced a tool call but held none. Call the tool, or answer that you have finished.";
 
+/// What a model is told that has written a call of this tool as text.
+pub(crate) fn written_call(tool: &str) -> String {
+    format!(
+        "Your answer holds a call of `{tool}` as text. Text is never run, so nothing has happened. Make the call \
+         through the interface for tool calls, without any text in its place. If the work is finished, answer in \
+         plain sentences and without anything in the form of a call."
+    )
+}
+
 /// Asks for a summary. Its first words are how a recorded request is told from a turn's.
 pub(crate) const COMPACT: &str = "\
 Regie compacts this conversation: it has grown too long. Your next answer replaces everything above but the \

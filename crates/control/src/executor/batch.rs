@@ -267,7 +267,7 @@ impl BatchCall {
     fn not_held(&self) -> call::Error {
         let wire = models::Wire::of(&self.work.tool);
         call::Error::Malformed {
-            at: call::Endpoint { wire, url: self.provider.endpoint().to_owned() },
+            at: call::Endpoint { wire, url: self.provider.endpoint().into(), proxy: None },
             what: "the results of the batch lack this call".into(),
         }
     }

@@ -188,7 +188,7 @@ impl Queue<'_> {
     fn result(&self, item: &Item, result: &Fields) -> Result<Response, call::Error> {
         let at = self.0.at().clone();
         match (result.text("type").as_deref(), result.get("message"), result.get("error")) {
-            (Some("succeeded"), Some(message), _) => self.0.whole::<Fold>(&item.body, message, None),
+            (Some("succeeded"), Some(message), _) => self.0.answer::<Fold>(&item.body, message, None),
             (Some("errored"), _, Some(error)) => Err(self.0.told(&item.body, None, error.as_str(), None)),
             (Some("expired"), ..) => Err(call::Error::Expired { at }),
             (Some("canceled"), ..) => Err(call::Error::Withdrawn { at }),

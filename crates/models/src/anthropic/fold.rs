@@ -3,8 +3,6 @@
 //! Fields of a block that no delta touches keep their raw text. Unknown events and deltas are
 //! passed over: the vendor adds new ones, and they never end a stream.
 
-mod whole;
-
 use serde::Deserialize;
 
 use crate::block::{InputError, View};

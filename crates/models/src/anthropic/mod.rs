@@ -5,6 +5,7 @@
 mod batch;
 mod compose;
 mod fold;
+mod whole;
 
 pub(crate) use batch::Queue;
 pub(crate) use compose::body as compose;

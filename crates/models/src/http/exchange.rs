@@ -5,17 +5,11 @@ use futures_util::StreamExt as _;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Method, Url};
 
-use super::read::{Broken, Fold, guarded};
+use super::read::{Broken, guarded};
 use super::refusal::{Refusal, classify};
-use super::{Client, Fault, MAX_REFUSAL_BYTES, header, retry};
+use super::{Client, Fault, Whole, encoding, header, retry, whole};
 use crate::call::{self, Endpoint};
 use crate::{RawJson, Response};
-
-/// A fold that can also be had from an answer that was not streamed.
-pub(crate) trait Whole: Fold {
-    /// The answer as if its events had come one by one.
-    fn whole(answer: &RawJson) -> Result<Self, Fault>;
-}
 
 /// What is sent, and as what.
 pub(crate) struct Sent {
@@ -67,77 +61,72 @@ impl Client {
         url: Url,
         sent: Option<Sent>,
     ) -> Result<Bytes, Failed> {
-        let at = Endpoint { wire: self.at.wire, url: url.as_str().to_owned() };
-        let mut request = self.http.request(method, url).header(ACCEPT, "application/json");
+        let there = self.moved(url);
+        let mut request = self.http.request(method, there.url.clone()).header(ACCEPT, "application/json");
         if let Some(Sent { bytes, content_type }) = sent {
             request = request.header(CONTENT_TYPE, content_type).body(bytes);
         }
         let unsure = |error| Failed { error, may_have_arrived: true };
-        let idle = || call::Error::Idle { at: at.clone(), after: self.config.idle_timeout };
         let response = match tokio::time::timeout(self.config.idle_timeout, request.send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) if error.is_connect() => {
-                let error = call::Error::Connect { at, source: Box::new(error.without_url()) };
-                return Err(Failed { error, may_have_arrived: false });
-            }
             Ok(Err(error)) => {
-                let source = Some(Box::new(error.without_url()) as _);
-                return Err(unsure(call::Error::Cut { at, source }));
+                let may_have_arrived = !error.is_connect();
+                return Err(Failed { error: there.network(error), may_have_arrived });
             }
-            Err(_) => return Err(unsure(idle())),
+            Err(_) => return Err(unsure(there.idle())),
         };
-        let (status, headers) = (response.status(), response.headers().clone());
-        let most = if status.is_success() { self.config.max_answer_bytes } else { MAX_REFUSAL_BYTES };
-        let mut chunks = guarded(response, self.config.idle_timeout, most);
+        let status = response.status();
+        if !status.is_success() {
+            let request_id =
+                ["request-id", "x-request-id"].iter().find_map(|name| header(response.headers(), name));
+            let error = match there.refused("", response, request_id).await.error {
+                call::Error::NotFound { answer, .. } | call::Error::NoSuchPath(answer) => {
+                    call::Error::NoBatch(answer)
+                }
+                other => other,
+            };
+            // A gateway that gave up waiting cannot say what became of it.
+            let may_have_arrived = status.is_server_error() && !matches!(status.as_u16(), 503 | 529);
+            return Err(Failed { error, may_have_arrived });
+        }
+        if let Some(encoding) = encoding(response.headers()) {
+            return Err(unsure(call::Error::Encoded { at: there.at, encoding }));
+        }
+        let mut chunks = guarded(response, self.config.idle_timeout, self.config.max_answer_bytes);
         let mut body = Vec::new();
         while let Some(chunk) = chunks.next().await {
-            match chunk {
-                Ok(chunk) => body.extend_from_slice(&chunk),
-                // What could be read explains the refusal; the status alone decides.
-                Err(_) if !status.is_success() => break,
-                Err(Broken::Network(error)) => {
-                    let source = Some(Box::new(error.without_url()) as _);
-                    return Err(unsure(call::Error::Cut { at, source }));
-                }
-                Err(Broken::Idle) => return Err(unsure(idle())),
-                Err(Broken::TooLong) => {
-                    let what = "the answer is longer than any answer may be".into();
-                    return Err(unsure(call::Error::Malformed { at, what }));
-                }
-            }
+            body.extend_from_slice(&chunk.map_err(|broken| unsure(there.not_read(broken)))?);
         }
-        if status.is_success() {
-            return Ok(body.into());
+        Ok(body.into())
+    }
+
+    /// The same client, that speaks of another address.
+    fn moved(&self, url: Url) -> Self {
+        let at = Endpoint { url: url.as_str().into(), ..self.at.clone() };
+        let (http, secret, config) = (self.http.clone(), self.secret.clone(), self.config.clone());
+        Self { http, url, at, secret, config }
+    }
+
+    fn not_read(&self, broken: Broken) -> call::Error {
+        match broken {
+            Broken::Network(error) => self.network(error),
+            Broken::Idle => self.idle(),
+            Broken::TooLong => self.malformed("the answer is longer than any answer may be"),
         }
-        let body = String::from_utf8_lossy(&body);
-        let request_id = ["request-id", "x-request-id"].iter().find_map(|name| header(&headers, name));
-        let error = classify(Refusal {
-            at: &at,
-            status: Some(status.as_u16()),
-            body: &body,
-            request_id,
-            model: "",
-            retry_after: retry::after(&headers, &body),
-            secret: self.secret.as_ref(),
-        });
-        // A gateway that gave up waiting cannot say what became of it.
-        let may_have_arrived = status.is_server_error() && !matches!(status.as_u16(), 503 | 529);
-        let error = match error {
-            call::Error::NotFound { answer, .. } => call::Error::NoBatch(answer),
-            other => other,
-        };
-        Err(Failed { error, may_have_arrived })
     }
 
     /// A whole answer to this request.
-    pub(crate) fn whole<F: Whole>(
+    pub(crate) fn answer<F: Whole>(
         &self,
         body: &[u8],
         answer: &RawJson,
         request_id: Option<String>,
     ) -> Result<Response, call::Error> {
         let asked = self.asked(body)?;
-        match F::whole(answer).and_then(|fold| fold.finish(asked.clone())) {
+        let mut fold = F::default();
+        let folded = whole::fold(&Bytes::copy_from_slice(answer.as_str().as_bytes()), &mut fold);
+        let foreign = || Err(Fault::Malformed("a result of the batch is no answer of this wire".to_owned()));
+        match folded.unwrap_or_else(foreign).and_then(|()| fold.finish(asked.clone())) {
             Ok(response) => Ok(Response { request_id, ..response }),
             Err(fault) => Err(self.fault(fault, &asked, request_id, None)),
         }

@@ -2,27 +2,37 @@
 //! sense.
 
 mod exchange;
+mod network;
 mod read;
 mod refusal;
 mod retry;
+mod whole;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue, LOCATION,
+};
 use reqwest::redirect::Policy;
 use reqwest::{Client as Http, Url};
 use serde::Deserialize;
 
-pub(crate) use exchange::{Failed, Sent, Whole};
+pub(crate) use exchange::{Failed, Sent};
+pub(crate) use network::causes;
 pub(crate) use read::{Fault, Fold};
+pub(crate) use whole::Whole;
 
 use crate::call::{self, Endpoint};
 use crate::config::{Config, Credential, Error as ConfigError};
 use crate::{Delta, Response, Secret, Usage, Wire};
 use read::{Broken, Stopped, guarded};
 use refusal::{Refusal, classify};
+use whole::Form;
 
 /// An error answer is read up to here.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
@@ -65,12 +75,22 @@ impl Client {
             .connect_timeout(config.connect_timeout)
             // A redirect would carry the key to whoever it names.
             .redirect(Policy::none());
-        if is_loopback(&url) {
-            http = http.no_proxy();
+        // The environment of the process is not the owner's: what holds is in the configuration.
+        http = http.no_proxy();
+        let proxy = match is_loopback(&url) {
+            true => None,
+            false => config.network.proxy(&url)?,
+        };
+        if let Some(proxy) = &proxy {
+            http = http.proxy(proxy.to_client().map_err(ConfigError::Client)?);
         }
+        if let Some(certificates) = config.network.certificates()? {
+            http = http.tls_certs_only(certificates);
+        }
+        let proxy = proxy.map(|proxy| proxy.shown.into());
         Ok(Self {
             http: http.build().map_err(ConfigError::Client)?,
-            at: Endpoint { wire: config.wire, url: url.as_str().to_owned() },
+            at: Endpoint { wire: config.wire, url: url.as_str().into(), proxy },
             url,
             secret: config.credential.secret().cloned(),
             config,
@@ -81,7 +101,7 @@ impl Client {
         &self.at.url
     }
 
-    pub(crate) async fn call<F: Fold>(
+    pub(crate) async fn call<F: Whole>(
         &self,
         body: Bytes,
         on_delta: &mut (dyn FnMut(Delta) + Send),
@@ -135,7 +155,7 @@ impl Client {
         }
     }
 
-    async fn attempt<F: Fold>(
+    async fn attempt<F: Whole>(
         &self,
         asked: &str,
         body: Bytes,
@@ -152,13 +172,24 @@ impl Client {
         if !response.status().is_success() {
             return Err(self.refused(asked, response, request_id).await);
         }
-        let content_type = header(response.headers(), CONTENT_TYPE.as_str()).unwrap_or_default();
-        if !content_type.starts_with("text/event-stream") {
-            return Err(call::Error::NotAStream { at: self.at.clone(), content_type }.into());
+        if let Some(encoding) = encoding(response.headers()) {
+            return Err(call::Error::Encoded { at: self.at.clone(), encoding }.into());
         }
+        let content_type = header(response.headers(), CONTENT_TYPE.as_str()).unwrap_or_default();
+        let is_stream = content_type.starts_with("text/event-stream");
         let bytes = guarded(response, self.config.idle_timeout, self.config.max_answer_bytes);
         let mut fold = F::default();
-        let read = read::events(bytes, &mut fold, on_delta).await;
+        let mut at_once = false;
+        let read = match is_stream {
+            true => read::events(bytes, &mut fold, on_delta).await,
+            false => match self.whole(bytes, content_type, &mut fold, on_delta).await {
+                Ok(form) => {
+                    at_once = form == Form::Json;
+                    Ok(())
+                }
+                Err(stopped) => Err(stopped),
+            },
+        };
         let usage = fold.usage();
         let finished = match read {
             Ok(()) => fold.finish(asked.to_owned()),
@@ -170,7 +201,12 @@ impl Client {
             }
         };
         match finished {
-            Ok(response) => Ok(Response { request_id, ..response }),
+            Ok(response) => {
+                if at_once && !response.text().is_empty() {
+                    on_delta(Delta::Text(response.text()));
+                }
+                Ok(Response { request_id, ..response })
+            }
             Err(fault) => {
                 let retry_after = match &fault {
                     Fault::Vendor(body) => retry::in_body(body),
@@ -180,6 +216,39 @@ impl Client {
                 Err(Failure { usage, retry_after, ..error.into() })
             }
         }
+    }
+
+    /// Reads an answer that does not say that it is a stream. Some gateways send the whole as JSON although
+    /// they were asked for a stream, and some call a stream by another name.
+    async fn whole<F: Whole>(
+        &self,
+        mut bytes: BoxStream<'static, Result<Bytes, Broken>>,
+        content_type: String,
+        fold: &mut F,
+        on_delta: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Form, Stopped> {
+        let mut body = Vec::new();
+        while let Some(chunk) = bytes.next().await {
+            body.extend_from_slice(&chunk.map_err(Stopped::Broken)?);
+        }
+        let body = Bytes::from(body);
+        let foreign = || {
+            let error = call::Error::NotAStream { at: self.at.clone(), content_type };
+            Err(Stopped::Fault(Fault::Call(Box::new(error))))
+        };
+        let form = Form::of(&body);
+        match form {
+            Form::Json => match whole::fold(&body, fold) {
+                Some(folded) => folded.map_err(Stopped::Fault)?,
+                None => return foreign(),
+            },
+            Form::Events => {
+                let once = futures_util::stream::once(async { Ok(body) });
+                read::events(once.boxed(), fold, on_delta).await?;
+            }
+            Form::Other => return foreign(),
+        }
+        Ok(form)
     }
 
     fn broken(&self, broken: Broken) -> Fault {
@@ -213,15 +282,25 @@ impl Client {
     }
 
     async fn refused(&self, model: &str, response: reqwest::Response, request_id: Option<String>) -> Failure {
-        use futures_util::StreamExt;
-
         let status = response.status().as_u16();
         let headers = response.headers().clone();
+        let other = header(&headers, LOCATION.as_str()).and_then(|to| self.url.join(&to).ok());
+        if let (300..400, Some(other)) = (status, other) {
+            let to = other.origin().ascii_serialization();
+            return call::Error::Redirected { at: self.at.clone(), status, to }.into();
+        }
+        if let (407, Some(proxy)) = (status, self.at.proxy.clone()) {
+            let what = call::ByProxy::WantsPassword;
+            return call::Error::Proxy { at: self.at.clone(), proxy, what, source: None }.into();
+        }
         let mut body = Vec::new();
         let mut chunks = guarded(response, self.config.idle_timeout, MAX_REFUSAL_BYTES);
         // Whatever can be read explains the refusal; the status alone decides.
         while let Some(Ok(chunk)) = chunks.next().await {
             body.extend_from_slice(&chunk);
+        }
+        if encoding(&headers).is_some() {
+            body.clear();
         }
         let body = String::from_utf8_lossy(&body);
         let retry_after = retry::after(&headers, &body);
@@ -243,11 +322,7 @@ impl Client {
     }
 
     fn network(&self, error: reqwest::Error) -> call::Error {
-        let at = self.at.clone();
-        if error.is_connect() {
-            return call::Error::Connect { at, source: Box::new(error.without_url()) };
-        }
-        call::Error::Cut { at, source: Some(Box::new(error.without_url())) }
+        network::classify(&self.at, error)
     }
 
     fn idle(&self) -> call::Error {
@@ -273,7 +348,13 @@ fn headers(wire: Wire, credential: &Credential) -> Result<HeaderMap, ConfigError
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     Ok(headers)
+}
+
+/// How a body is encoded, if it is.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    header(headers, CONTENT_ENCODING.as_str()).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
 }
 
 fn header(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -249,7 +249,7 @@ impl Queue<'_> {
         let at = self.0.at().clone();
         match (line.response, line.error) {
             (Some(answer), _) if (200..300).contains(&answer.status_code) => {
-                self.0.whole::<Fold>(&item.body, &answer.body, answer.request_id)
+                self.0.answer::<Fold>(&item.body, &answer.body, answer.request_id)
             }
             (Some(Answer { status_code, request_id, body }), _) => {
                 Err(self.0.told(&item.body, Some(status_code), body.as_str(), request_id))

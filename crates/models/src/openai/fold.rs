@@ -3,8 +3,6 @@
 //! An item is taken whole, as the vendor wrote it when it was done; what arrives before serves the live
 //! view. Unknown events are passed over.
 
-mod whole;
-
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -39,7 +37,7 @@ enum End {
     Incomplete(String),
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct Event {
     #[serde(default)]
     r#type: Option<String>,

@@ -11,6 +11,8 @@ mod chat;
 mod compose;
 mod config;
 mod journal;
+mod network;
+mod refused;
 mod responses;
 mod stream;
 mod suite;

@@ -20,6 +20,7 @@ mod show;
 mod undo;
 
 use control::api;
+use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 pub(crate) use config::place;
 
@@ -110,9 +111,22 @@ impl Context {
     }
 }
 
-/// The vendors' keys and addresses as this environment names them.
+/// The vendors' keys and addresses as this environment names them, and how its network reaches them.
 fn vendor() -> api::Vendor {
-    api::Vendor::from_lookup(|name| std::env::var(name).ok())
+    let mut vendor = api::Vendor::from_lookup(|name| std::env::var(name).ok());
+    // The daemon stands elsewhere.
+    let absolute = |path: &std::path::Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for (name, value) in &mut vendor.network {
+        let paths = match name.as_str() {
+            CERT_FILE_ENV => vec![absolute(value.as_ref())],
+            CERT_DIR_ENV => std::env::split_paths(value.as_str()).map(|path| absolute(&path)).collect(),
+            _ => continue,
+        };
+        if let Some(text) = std::env::join_paths(paths).ok().and_then(|paths| paths.into_string().ok()) {
+            *value = text;
+        }
+    }
+    vendor
 }
 
 /// The label of a row, and what it says.

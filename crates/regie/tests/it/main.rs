@@ -14,6 +14,7 @@ mod init;
 mod jail;
 mod keep;
 mod mission;
+mod network;
 mod notify;
 mod read;
 mod receiver;

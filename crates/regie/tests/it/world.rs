@@ -107,6 +107,9 @@ impl World {
         for wire in models::Wire::ALL {
             command.env_remove(wire.key_env()).env_remove(wire.url_env());
         }
+        for name in models::network::VARIABLES {
+            command.env_remove(name);
+        }
         if let Some(model) = &self.model {
             command.env("ANTHROPIC_BASE_URL", model.base_url()).env("ANTHROPIC_API_KEY", "sk-scripted");
         }
