@@ -366,7 +366,7 @@ pub struct Delta {
     pub run: String,
     /// The step.
     pub step: u64,
-    /// `text`, `thinking`, `tool`, `output`, `retry` or `queue`.
+    /// `text`, `thinking`, `tool`, `output`, `retry`, `waiting` or `queue`.
     pub kind: String,
     /// The piece; of `queue` the time since when the call waits in the vendor's batch queue.
     pub text: String,

@@ -144,7 +144,10 @@ impl Control {
             forked: None,
             words: String::new(),
         };
-        let begun = self.begin(first).await;
+        let begun = match self.room(&*provider, &mission).await {
+            Ok(()) => self.begin(first).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = begun {
             self.take_back(prepared.unborn, prepared.workspace, None).await;
             return Err(error);
@@ -268,7 +271,9 @@ impl Control {
                 None => None,
             };
             let instructions = instructions(workspace.dir());
+            let tools = engine::Toolbox::from_bytes(&toolbox).map_err(internal)?;
             let system = engine::prompt::system(instructions.as_deref());
+            let system = engine::prompt::with_tools(system, &tools);
             Ok(Prepared {
                 system: artifacts.put(system.as_bytes())?,
                 tools: artifacts.put(&toolbox)?,
@@ -309,7 +314,7 @@ impl Control {
             [] => self.toolbox.clone().with_definition().map_err(internal)?,
             _ => self.toolbox.clone(),
         };
-        toolbox.to_bytes().map_err(internal)
+        toolbox.deferring().to_bytes().map_err(internal)
     }
 
     /// The tools of a lease: those of the toolbox, and what the host does for a mission.

@@ -21,6 +21,9 @@ pub struct Terms {
     /// Whether calls go by the vendor's batch queue, for half the price and hours later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub batch: bool,
+    /// Whether the model is known to reason as it sees fit, and to show a summary of that when asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reasoning: bool,
 }
 
 /// What one token costs, in nanodollars (10⁻⁹ dollar), and where that is from.

@@ -4,7 +4,9 @@
 
 use domain::{Criterion, Mission};
 
+use crate::Toolbox;
 use crate::host::{Before, Proposed};
+use crate::native::{deferred, done};
 
 /// The most bytes of a project's instructions that are placed into the system text.
 const INSTRUCTIONS_CAP: usize = 32 * 1024;
@@ -46,6 +48,16 @@ pub fn system(instructions: Option<&str>) -> String {
             format!("{SYSTEM}\nThe project's own instructions\n\n{kept}{note}\n")
         }
     }
+}
+
+/// The first message of a mission that begins now with these tools.
+pub fn first(mission: &Mission, toolbox: &Toolbox) -> String {
+    goal(mission, mission.done.is_empty() && toolbox.find(done::TOOL).is_some())
+}
+
+/// The same text with the deferred tools named at its end.
+pub fn with_tools(system: String, toolbox: &Toolbox) -> String {
+    format!("{system}{}", deferred::listing(toolbox))
 }
 
 /// The first message: the goal and the definition of done.

@@ -1,5 +1,7 @@
 //! One request and its whole answer, without a stream and without a second try; and whole answers of models.
 
+use std::sync::{Arc, Mutex};
+
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -104,7 +106,8 @@ impl Client {
     fn moved(&self, url: Url) -> Self {
         let at = Endpoint { url: url.as_str().into(), ..self.at.clone() };
         let (http, secret, config) = (self.http.clone(), self.secret.clone(), self.config.clone());
-        Self { http, url, at, secret, config }
+        let (limiter, warm) = (Arc::clone(&self.limiter), Mutex::new(None));
+        Self { http, url, at, secret, config, limiter, warm }
     }
 
     fn not_read(&self, broken: Broken) -> call::Error {
@@ -122,7 +125,7 @@ impl Client {
         answer: &RawJson,
         request_id: Option<String>,
     ) -> Result<Response, call::Error> {
-        let asked = self.asked(body)?;
+        let asked = self.asked(body)?.model;
         let mut fold = F::default();
         let folded = whole::fold(&Bytes::copy_from_slice(answer.as_str().as_bytes()), &mut fold);
         let foreign = || Err(Fault::Malformed("a result of the batch is no answer of this wire".to_owned()));
@@ -141,7 +144,7 @@ impl Client {
         request_id: Option<String>,
     ) -> call::Error {
         let model = match self.asked(body) {
-            Ok(model) => model,
+            Ok(asked) => asked.model,
             Err(error) => return error,
         };
         classify(Refusal {

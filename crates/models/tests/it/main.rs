@@ -10,7 +10,10 @@ mod catalogue;
 mod chat;
 mod compose;
 mod config;
+mod count;
+mod extras;
 mod journal;
+mod limits;
 mod network;
 mod refused;
 mod responses;
@@ -66,6 +69,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         tools: vec![tool("read"), tool("shell")],
         messages,
         effort: None,
+        extras: models::Extras::default(),
     }
 }
 

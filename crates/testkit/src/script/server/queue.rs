@@ -413,6 +413,7 @@ impl House {
             scenario: plan.scenario,
             turn: plan.turn,
             body_bytes,
+            input: self.cache.as_ref().map(|cache| cache.ask(plan.wire, request)),
         };
         Answer { status: 200, body: plan.wire.message(turn, &asked) }
     }
