@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::fact::{Forked, Purpose};
-use domain::{Caps, Fact, Mission, MissionId, RunId, Terms, Timestamp};
+use domain::{Fact, Mission, MissionId, RunId, Terms, Timestamp};
 use engine::Toolbox;
 use kernel::lineage;
 use kernel::port::{Artifacts, Journal};
@@ -17,7 +17,7 @@ use crate::api::{self, StartMission, Started};
 use crate::error::{Error, Kind};
 use crate::missions::{self, First, ROLE};
 use crate::point::{self, Parent, Point};
-use crate::route::unpriced;
+use crate::route::{queued, unpriced};
 use crate::start::{self, From};
 use crate::unborn::Unborn;
 use crate::{Control, environments, say, undo, view};
@@ -104,6 +104,11 @@ impl Control {
         };
         let elsewhere = "--model names another, which is given what is on record, as text";
         warnings.extend(self.out(&*provider).map(|why| format!("{why}; {elsewhere}")));
+        let batch = of_parent.terms.as_ref().is_some_and(|terms| terms.batch);
+        if other.is_none() && request.batch && !batch {
+            warnings
+                .push("the model is asked at once, as in the run that it follows, and not by batch".into());
+        }
         let done = match request.done.is_empty() {
             true => of_parent.done.clone(),
             false => missions::criteria(&request.done),
@@ -112,7 +117,7 @@ impl Control {
             id: MissionId::new(self.clock().now().0, self.random()),
             goal,
             done,
-            caps: missions::caps(&request.caps, Caps::default())?,
+            caps: missions::caps(&request.caps, missions::default_caps(batch))?,
             approve_merge: request.approve_merge,
             allow_unjailed: request.allow_unjailed,
             services: request.services.clone(),
@@ -137,6 +142,7 @@ impl Control {
     ) -> Result<Terms, Error> {
         let (listed, warning) = self.known(model, provider).await?;
         let terms = Terms { effort: request.effort, batch: request.batch, ..listed.terms() };
+        let terms = queued(terms, model, &**provider)?;
         warnings.push(format!(
             "the conversation was with `{}`, which alone can read it: `{model}` is given what is on record, as text",
             before.model

@@ -83,6 +83,7 @@ impl Control {
             instead_of: chosen.instead_of().cloned(),
             ..listed.terms()
         };
+        let terms = queued(terms, &model, &*provider)?;
         warnings.extend(unpriced(&model, &terms));
         Ok(Routed { model, terms, provider, warnings })
     }
@@ -99,4 +100,20 @@ pub(crate) fn unpriced(model: &str, terms: &Terms) -> Option<String> {
     terms.price.is_none().then(|| {
         format!("the price of `{model}` is unknown: the cap in dollars cannot hold, the one in tokens does")
     })
+}
+
+/// The terms of a mission that asks by batch, if it wants to.
+///
+/// # Errors
+/// When there is no queue to ask by.
+pub(crate) fn queued(terms: Terms, model: &str, provider: &dyn Provider) -> Result<Terms, Error> {
+    if !terms.batch {
+        return Ok(terms);
+    }
+    match provider.batches() {
+        Some(_) => Ok(models::batch::terms(terms)),
+        None => {
+            Err(Error::new(Kind::Invalid, "model.no_batch", crate::executor::no_queue(model)).mend_apart())
+        }
+    }
 }

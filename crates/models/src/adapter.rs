@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use crate::batch::Batches;
 use crate::catalogue::Listing;
 use crate::config::{Config, Error as ConfigError};
 use crate::http::Client;
@@ -60,6 +61,14 @@ impl Provider for Adapter {
             Wire::Messages => self.client.call::<anthropic::Fold>(body, on_delta).boxed(),
             Wire::Responses => self.client.call::<openai::Fold>(body, on_delta).boxed(),
             Wire::Chat => self.client.call::<compatible::Fold>(body, on_delta).boxed(),
+        }
+    }
+
+    fn batches(&self) -> Option<Box<dyn Batches + '_>> {
+        match self.wire {
+            Wire::Messages => Some(Box::new(anthropic::Queue(&self.client))),
+            Wire::Responses => Some(Box::new(openai::Queue(&self.client))),
+            Wire::Chat => None,
         }
     }
 

@@ -16,6 +16,7 @@
 
 mod adapter;
 mod anthropic;
+pub mod batch;
 pub mod block;
 pub mod call;
 pub mod catalogue;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use crate::batch::Batches;
 use crate::catalogue::Listing;
 use crate::{Count, Request, Response, call, compose, count};
 
@@ -28,6 +29,11 @@ pub trait Provider: Send + Sync {
         body: Bytes,
         on_delta: &'a mut (dyn FnMut(Delta) + Send),
     ) -> BoxFuture<'a, Result<Response, call::Error>>;
+
+    /// The vendor's batch queue; `None` where there is none.
+    fn batches(&self) -> Option<Box<dyn Batches + '_>> {
+        None
+    }
 
     /// The tokens of a composed request, by the best means at hand.
     fn count<'a>(&'a self, body: &'a Bytes) -> BoxFuture<'a, Count> {

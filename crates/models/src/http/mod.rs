@@ -2,6 +2,7 @@
 //! sense.
 
 mod count;
+mod exchange;
 mod list;
 mod network;
 mod read;
@@ -26,6 +27,7 @@ use reqwest::{Client as Http, Url};
 use serde::Deserialize;
 use tokio::time::Instant;
 
+pub(crate) use exchange::{Failed, Sent};
 pub(crate) use network::causes;
 pub(crate) use read::{Fault, Fold};
 pub(crate) use whole::Whole;

@@ -18,7 +18,7 @@ async fn serve(scenario: &str) -> Server {
 fn outcomes(server: &Server) -> Vec<String> {
     let outcome = |served: script::Served| match served.line {
         Line::Turn { outcome, .. } => outcome,
-        Line::Entry { .. } => unreachable!("only turns are served"),
+        Line::Entry { .. } | Line::Batch { .. } => unreachable!("only turns are served"),
     };
     server.served().into_iter().map(outcome).collect()
 }
