@@ -141,7 +141,7 @@ impl Config {
     /// Takes the terms that the run began on.
     #[must_use]
     pub fn on(self, terms: Terms) -> Self {
-        let Terms { window, max_output, price, effort, batch: _, reasoning: _ } = terms;
+        let Terms { window, max_output, price, effort, .. } = terms;
         Self { window, max_output_tokens: max_output, price, effort, ..self }
     }
 

@@ -105,7 +105,7 @@ pub enum Error {
         /// What makes it able to.
         mend: &'static str,
     },
-    /// 404 or 405: nothing answers at this path.
+    /// 404, 405 or 501: nothing answers at this path.
     #[error("{0}; nothing takes calls at this path, so check {url}, which is to end before or with /v1", url = .0.at.wire.url_env())]
     NoSuchPath(Answer),
     /// A refusal that is a web page: most likely of somebody in between.

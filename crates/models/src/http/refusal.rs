@@ -67,7 +67,7 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
             || message.to_ascii_lowercase().contains("credit balance is too low");
     match status {
         // What a proxy or a firewall says has a page around it; the vendor's own words never have.
-        300..500 if is_page && !matches!(status, 408 | 409 | 425 | 429) => Error::Page(answer),
+        300..500 | 501 if is_page && !matches!(status, 408 | 409 | 425 | 429) => Error::Page(answer),
         402 => Error::NoCredit(answer),
         // An account without money answers 429 or 400 as well, and waiting does not mend it.
         400 | 403 | 429 if is_broke => Error::NoCredit(answer),
@@ -77,7 +77,7 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
         429 => Error::RateLimited { answer, retry_after: refusal.retry_after },
         401 | 403 => Error::Unauthorized(answer),
         404 if !is_typed && !message.to_ascii_lowercase().contains("model") => Error::NoSuchPath(answer),
-        405 => Error::NoSuchPath(answer),
+        405 | 501 => Error::NoSuchPath(answer),
         404 => Error::NotFound { answer, model: refusal.model.to_owned() },
         413 => Error::ContextTooLong(answer),
         400 | 500 if is_too_long(&message) => Error::ContextTooLong(answer),

@@ -107,7 +107,7 @@ fn tool(spec: &ToolSpec) -> Tool<'_> {
 }
 
 /// The vendor's scale ends one step earlier.
-const fn scale(effort: Effort) -> &'static str {
+pub(crate) const fn scale(effort: Effort) -> &'static str {
     match effort {
         Effort::Low => "low",
         Effort::Medium => "medium",

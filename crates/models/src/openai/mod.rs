@@ -6,5 +6,5 @@ mod compose;
 mod fold;
 mod whole;
 
-pub(crate) use compose::body as compose;
+pub(crate) use compose::{body as compose, scale};
 pub(crate) use fold::Fold;

@@ -9,11 +9,14 @@ mod catalogue;
 mod chat;
 mod compose;
 mod config;
+mod count;
 mod extras;
 mod journal;
+mod limits;
 mod network;
 mod refused;
 mod responses;
+mod routing;
 mod stream;
 mod suite;
 

@@ -9,6 +9,7 @@ mod goal;
 mod keep;
 mod log;
 mod model_script;
+mod models;
 mod notify;
 mod read;
 mod rest;
@@ -19,10 +20,11 @@ mod shell;
 mod show;
 mod undo;
 
+use ::models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 use control::api;
-use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 pub(crate) use config::place;
+pub(crate) use models::Models;
 
 use crate::args::{self, Args, Command, Gate};
 use crate::client::Client;
@@ -77,6 +79,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Log(args) => log::run(context, &args).await,
         Command::Diff(one) => show::diff(context, &one.run).await,
         Command::Say(args) => say::run(context, args).await,
+        Command::Models(models) => models::run(context, models).await,
         Command::Costs(args) => costs::run(context, &args).await,
         Command::Cat(args) => read::cat(context, &args.artifact).await,
         Command::Search(args) => read::search(context, &args).await,

@@ -133,7 +133,7 @@ impl View {
                 self.think(delta);
                 String::new()
             }
-            "retry" => {
+            "retry" | "waiting" => {
                 let said = text::short(&text::line(&delta.text), self.width.saturating_sub(BEFORE));
                 format!("{}  {} {}\n", self.hush(), style::waiting("↻"), style::dim(&said))
             }

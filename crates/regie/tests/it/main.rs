@@ -4,6 +4,7 @@
 mod bad_input;
 mod compaction;
 mod configuration;
+mod count;
 mod crash;
 mod done;
 mod fork;
@@ -12,6 +13,7 @@ mod init;
 #[cfg(target_os = "linux")]
 mod jail;
 mod keep;
+mod limits;
 mod mission;
 mod network;
 mod notify;
@@ -21,6 +23,7 @@ mod receiver;
 mod reference;
 mod refusals;
 mod rest;
+mod routing;
 mod services;
 mod setup;
 mod shut;
