@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 pub use domain::{Effort, Instead, Service};
 use serde::{Deserialize, Serialize};
 
+pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
 pub use crate::keep::view::{Sweep, Swept, Usage};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.

@@ -9,6 +9,7 @@
 //! | [`runs`] | looking at runs; pause, stop, cancel, resume |
 //! | [`say`] | what the owner says to a run on its way |
 //! | [`fork`] | a run that goes on from another one, of the same mission or of one that follows |
+//! | [`catalogue`] | what endpoints say of their models, kept in the home |
 //! | [`costs`], [`search`] | what was spent; words in all missions |
 //! | `environments` | what setups made, kept for later runs |
 //! | [`gates`] | what waits for the owner, and the answers |
@@ -27,6 +28,7 @@
 
 pub mod api;
 pub mod audit;
+pub mod catalogue;
 pub mod costs;
 pub mod drivers;
 mod environments;

@@ -85,7 +85,7 @@ impl Control {
         services(&request.services)?;
         let caps = caps(&request.caps, Caps::default())?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
-        let Routed { model, terms, provider, warnings: routed } = self.route(&request)?;
+        let Routed { model, terms, provider, warnings: routed } = self.route(&request).await?;
         warnings.extend(routed);
         let now = self.clock().now();
         let (run, mission, lease) =

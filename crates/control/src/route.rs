@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain::Terms;
 use models::routing::{self, Policy, Reach, Role, Status, Why};
-use models::{Provider, Wire, catalogue};
+use models::{Provider, Wire};
 
 use crate::Control;
 use crate::api::{StartMission, Vendor};
@@ -25,7 +25,7 @@ impl Control {
         self.vendors.health().out(provider.endpoint(), self.clock().now())
     }
 
-    fn look(&self, model: &str, vendor: &Vendor) -> Known {
+    fn look(&self, model: &str, vendor: &Vendor) -> Looked {
         let connected = self.vendors.connect(model, vendor);
         let status = match &connected {
             Ok(provider) => self.out(&**provider).map_or(Status::Ready, Status::Out),
@@ -33,17 +33,17 @@ impl Control {
             // What is wrong with a key or an address is to be said, not passed over.
             Err(_) => Status::Ready,
         };
-        Known { status, connected }
+        Looked { status, connected }
     }
 
     /// Chooses the worker of a mission. It stays the one until the mission is over.
     ///
     /// # Errors
     /// When no vendor of what is wanted can be asked.
-    pub(crate) fn route(&self, request: &StartMission) -> Result<Routed, Error> {
+    pub(crate) async fn route(&self, request: &StartMission) -> Result<Routed, Error> {
         let policy = Policy { model: request.model.clone(), effort: request.effort, or: request.or.clone() };
         // A connection takes its time: who is asked only after another one is looked at after it.
-        let mut known: HashMap<Wire, Known> = HashMap::new();
+        let mut known: HashMap<Wire, Looked> = HashMap::new();
         let mut look = |model: &str| -> Status {
             let known = known.entry(Wire::of(model)).or_insert_with(|| self.look(model, &request.vendor));
             known.status.clone()
@@ -75,11 +75,13 @@ impl Control {
             )),
             Why::Named | Why::BuiltIn | Why::OnlyKey(_) | Why::OtherVendor(_) | Why::SameVendor(_) => {}
         }
+        let (listed, warning) = self.known(&model, &provider).await?;
+        warnings.extend(warning);
         let terms = Terms {
             effort: chosen.choice.effort,
             batch: request.batch,
             instead_of: chosen.instead_of().cloned(),
-            ..catalogue::terms(&model)
+            ..listed.terms()
         };
         warnings.extend(unpriced(&model, &terms));
         Ok(Routed { model, terms, provider, warnings })
@@ -87,7 +89,7 @@ impl Control {
 }
 
 /// A vendor that was looked at.
-struct Known {
+struct Looked {
     status: Status,
     connected: Result<Arc<dyn Provider>, Error>,
 }

@@ -211,6 +211,14 @@ pub enum Error {
         /// What it said it sends.
         content_type: String,
     },
+    /// A success that is no list of models: most likely not the vendor's API.
+    #[error("{at} gave no list of models: {what}; check {}", .at.wire.url_env())]
+    NotAList {
+        /// The endpoint.
+        at: Endpoint,
+        /// What is wrong, without the content.
+        what: &'static str,
+    },
     /// The bytes to send are not a request of this wire.
     #[error("the request for {at} names no model, so nothing was sent; compose it with the same provider")]
     NotARequest {
@@ -279,6 +287,7 @@ impl Error {
             | Self::Redirected { .. }
             | Self::Encoded { .. }
             | Self::NotAStream { .. }
+            | Self::NotAList { .. }
             | Self::NotARequest { .. } => false,
         }
     }

@@ -2,6 +2,7 @@
 //! sense.
 
 mod count;
+mod list;
 mod network;
 mod read;
 mod refusal;

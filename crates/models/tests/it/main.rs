@@ -13,6 +13,7 @@ mod count;
 mod extras;
 mod journal;
 mod limits;
+mod list;
 mod network;
 mod refused;
 mod responses;

@@ -15,6 +15,7 @@ mod jail;
 mod keep;
 mod limits;
 mod mission;
+mod models;
 mod network;
 mod notify;
 mod prefix;

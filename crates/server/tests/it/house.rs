@@ -63,6 +63,14 @@ impl UseCases for House {
         Ok(api::Hello { api: api::VERSION, version: "0".into(), pid: 1, home, position: 0 })
     }
 
+    async fn model_list(&self) -> Result<api::Models, Error> {
+        Ok(api::Models { endpoints: vec![] })
+    }
+
+    async fn model_read(&self, wanted: api::ReadModels) -> Result<api::Models, Error> {
+        if wanted.refresh { nothing("models") } else { self.model_list().await }
+    }
+
     async fn mission_start(&self, wanted: api::StartMission) -> Result<api::Started, Error> {
         self.started.lock().unwrap().push(wanted);
         Ok(api::Started {

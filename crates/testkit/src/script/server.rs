@@ -89,8 +89,8 @@ pub struct Server {
 }
 
 #[derive(Debug)]
-struct House {
-    scenarios: Vec<Scenario>,
+pub(super) struct House {
+    pub(super) scenarios: Vec<Scenario>,
     ledger: Option<Ledger>,
     record: Option<PathBuf>,
     cache: Option<Cache>,
@@ -191,6 +191,7 @@ fn router(house: Arc<House>) -> Router {
         .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/v1/responses/input_tokens", post(input_tokens))
         .route("/tokenize", post(tokenize))
+        .route("/v1/models", get(super::models::list))
         .route("/ledger", get(ledger_entries).post(ledger_append))
         .fallback(async || refusal(Wire::Messages, 404, "no such endpoint"))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -346,7 +347,7 @@ impl Plan<'_> {
 
 impl House {
     /// The refusal of a caller without the vendor's headers.
-    fn stranger(&self, wire: Wire, headers: &HeaderMap) -> Option<Response> {
+    pub(super) fn stranger(&self, wire: Wire, headers: &HeaderMap) -> Option<Response> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = text("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let key = text("x-api-key").or(bearer).filter(|key| !key.is_empty());

@@ -1,15 +1,23 @@
-//! Which models Regie knows by itself, and what they cost.
+//! Which models there are, how long their windows are, and what they cost.
 //!
-//! A versioned table; money is integer nanodollars (10⁻⁹ dollar). A model that is not in it has
-//! no known price, which is not a price of zero.
+//! Three sources, the first that says something counts: what the endpoint says of itself ([`Listing`]), the
+//! built-in table ([`price()`]), a default. What none of them says is unknown, and unknown is never zero. Money is
+//! integer nanodollars (10⁻⁹ dollar).
+
+mod known;
+mod list;
+mod price;
 
 use domain::{Price, Terms};
 
+pub use known::{Known, Origin, Said, known};
+pub use list::{Kind, Listing, Model};
+pub use price::{AS_OF, models, price};
+
+pub(crate) use list::{Read, Source, name_of};
+
 use crate::wire::bare;
 use crate::{Usage, Wire};
-
-/// The version of the built-in table: the day its prices were read.
-pub const AS_OF: &str = "2026-11-10";
 
 /// The model of the main loop unless the owner says otherwise.
 pub const DEFAULT_MODEL: &str = "claude-opus-5-5";
@@ -26,6 +34,9 @@ pub const DEFAULT_WINDOW: u64 = 200_000;
 /// The window in tokens that a local model is supposed to have: many have no more.
 pub const LOCAL_WINDOW: u64 = 32_768;
 
+/// A window in tokens below which an agent forgets what it does before it is done.
+pub const SMALL_WINDOW: u64 = 16_000;
+
 /// An upper bound of what a call may cost, for a reservation. An estimate: the vendor counts
 /// tokens its own way, and says how many only afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,77 +49,26 @@ pub struct Estimate {
     pub nanodollars: Option<u64>,
 }
 
-/// Name, and nanodollars per input and output token. A million tokens at 1 dollar is 1,000
-/// nanodollars each.
-const TABLE: [(&str, u64, u64); 8] = [
-    ("gpt-6-astra", 10_000, 50_000),
-    ("claude-fable-5-2", 8_000, 40_000),
-    (DEFAULT_MODEL, 4_000, 20_000),
-    ("claude-sonnet-5-5", 2_000, 10_000),
-    ("gpt-6.1-sol", 2_000, 10_000),
-    ("gpt-6.1-terra", 1_000, 5_000),
-    ("claude-haiku-5-5", 100, 500),
-    ("gpt-6-luna", 100, 500),
-];
-
-/// The names of the models with a known price, dearest first.
-pub fn models() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().map(|(name, ..)| *name)
-}
-
-/// The price of a model, by its name or its name with a date; `None` when unknown, as that of every local
-/// model.
-#[must_use]
-pub fn price(model: &str) -> Option<Price> {
-    if matches!(bare(model), SCRIPTED | SCRIPTED_SMALL) {
-        return Some(Price {
-            input: 0,
-            output: 0,
-            cache_read: 0,
-            cache_write: 0,
-            record: "scripted model: no vendor is called and nothing is spent".into(),
-        });
-    }
-    // A local server may call its model whatever it likes.
-    if Wire::of(model) == Wire::Chat {
-        return None;
-    }
-    let name = undated(bare(model));
-    let write = |input: u64| match Wire::of(name) {
-        Wire::Messages => input * 5 / 4,
-        Wire::Responses | Wire::Chat => input,
-    };
-    TABLE.iter().find(|(known, ..)| *known == name).map(|&(_, input, output)| Price {
-        input,
-        output,
-        cache_read: input / 10,
-        cache_write: write(input),
-        record: format!("built-in table of {AS_OF}").into(),
-    })
-}
-
-/// The most tokens that one answer may have, unless the window is small.
+/// The most tokens that one answer may have, unless the window is small or the model has a lower bound.
 const MAX_OUTPUT: u32 = 16_000;
 
-/// On what terms a run of this model begins. A small window has short answers.
+/// On what terms a run goes on whose record says nothing of them: runs of earlier versions began on these.
+/// A small window has short answers.
 #[must_use]
 pub fn terms(model: &str) -> Terms {
     let window = window(model);
-    let quarter = u32::try_from(window / 4).unwrap_or(u32::MAX);
-    let max_output = MAX_OUTPUT.min(quarter).max(1);
-    let (price, reasoning) = (price(model), reasons(model));
+    let (max_output, price, reasoning) = (max_output(window), price(model), reasons(model));
     Terms { window, max_output, price, effort: None, batch: false, reasoning, instead_of: None }
 }
 
 /// Whether a model is known to reason as it sees fit and to show a summary of that, on its vendor's own wire.
 fn reasons(model: &str) -> bool {
-    let name = undated(bare(model));
+    let name = price::undated(bare(model));
     let is_known = matches!(name, SCRIPTED | SCRIPTED_SMALL) || models().any(|known| known == name);
     is_known && Wire::of(model) != Wire::Chat
 }
 
-/// The window of a model in tokens, question and answer together; of an unknown one the default, which is
-/// the least that the known vendors offer.
+/// The window of a model in tokens, question and answer together, when only its name is known.
 #[must_use]
 pub fn window(model: &str) -> u64 {
     match (Wire::of(model), bare(model)) {
@@ -117,6 +77,12 @@ pub fn window(model: &str) -> u64 {
         (Wire::Chat, _) => LOCAL_WINDOW,
         _ => DEFAULT_WINDOW,
     }
+}
+
+/// The most tokens that one answer may have in a window.
+fn max_output(window: u64) -> u32 {
+    let quarter = u32::try_from(window / 4).unwrap_or(u32::MAX);
+    MAX_OUTPUT.min(quarter).max(1)
 }
 
 /// What an answer cost, in nanodollars; `None` when the price is unknown.
@@ -143,12 +109,4 @@ pub fn estimate(body_bytes: usize, max_tokens: u32, price: Option<&Price>) -> Es
     let output = u64::from(max_tokens);
     let worst = Usage { output, cache_write: input, ..Usage::default() };
     Estimate { input, output, nanodollars: cost(&worst, price) }
-}
-
-/// A model name without a trailing `-YYYYMMDD`.
-fn undated(model: &str) -> &str {
-    match model.rsplit_once('-') {
-        Some((name, date)) if date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => model,
-    }
 }
