@@ -11,7 +11,7 @@ REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
 .PHONY: help up test setup build lint layers deny unit jail journeys projects projects-three crash bench-engine \
-	proof dist clean
+	bench-models proof dist clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -65,7 +65,10 @@ crash: ## Kills daemon and runner at every step boundary, and 50 times at random
 bench-engine: build ## What the engine costs beside its peers (npm, pinned): one table of ratios
 	REGIE="$$(realpath $(REGIE))" python3 bench/engine --npm "$(TARGET_DIR)/bench/npm"
 
-proof: crash projects bench-engine ## The long campaigns
+bench-models: ## What the model wires cost: one table of ratios
+	$(CARGO) run --release --locked --package bench-models
+
+proof: crash projects bench-engine bench-models ## The long campaigns
 
 dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"

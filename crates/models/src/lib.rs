@@ -34,6 +34,9 @@ pub mod wire;
 pub use adapter::Adapter;
 pub use block::Block;
 pub use config::{Config, Credential};
+#[cfg(feature = "parsers")]
+#[doc(hidden)]
+pub use http::parsers;
 pub use json::RawJson;
 pub use message::{Effort, Message, Request, Role, ToolSpec};
 pub use provider::{Delta, Provider};

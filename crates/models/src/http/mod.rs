@@ -1,6 +1,8 @@
 //! Calls over HTTP, whatever the wire: the bytes out, the event stream in, and again when that makes
 //! sense.
 
+#[cfg(feature = "parsers")]
+pub mod parsers;
 mod read;
 mod refusal;
 mod retry;

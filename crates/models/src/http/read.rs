@@ -1,11 +1,13 @@
 //! The bytes of an answer as events, and the events as a fold: what every wire has in common.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 use sse_stream::{Error as SseError, SseByteStream};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::{Delta, Response, Usage, call};
 
@@ -102,22 +104,45 @@ pub(super) fn guarded(
     idle: Duration,
     max: usize,
 ) -> BoxStream<'static, Result<Bytes, Broken>> {
-    futures_util::stream::unfold(Some((response, 0_usize)), move |state| async move {
-        let (mut response, so_far) = state?;
-        match tokio::time::timeout(idle, response.chunk()).await {
-            Ok(Ok(Some(chunk))) => {
+    let silence = Box::pin(sleep(idle));
+    futures_util::stream::unfold(Some((response, silence, 0_usize)), move |state| async move {
+        let (mut response, mut silence, so_far) = state?;
+        match within(idle, &mut silence, response.chunk()).await {
+            Some(Ok(Some(chunk))) => {
                 let total = so_far.saturating_add(chunk.len());
                 match total <= max {
-                    true => Some((Ok(chunk), Some((response, total)))),
+                    true => Some((Ok(chunk), Some((response, silence, total)))),
                     false => Some((Err(Broken::TooLong), None)),
                 }
             }
-            Ok(Ok(None)) => None,
-            Ok(Err(error)) => Some((Err(Broken::Network(error)), None)),
-            Err(_) => Some((Err(Broken::Idle), None)),
+            Some(Ok(None)) => None,
+            Some(Err(error)) => Some((Err(Broken::Network(error)), None)),
+            None => Some((Err(Broken::Idle), None)),
         }
     })
     .boxed()
+}
+
+/// What comes within `idle` from now; `None` when nothing does. The timer is one for the whole stream and
+/// only moved when it goes off: setting one for each chunk costs as much as reading it.
+async fn within<T>(
+    idle: Duration,
+    timer: &mut Pin<Box<Sleep>>,
+    coming: impl Future<Output = T>,
+) -> Option<T> {
+    let until = Instant::now() + idle;
+    let mut coming = pin!(coming);
+    loop {
+        tokio::select! {
+            biased;
+            come = &mut coming => return Some(come),
+            () = timer.as_mut() => {}
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        timer.as_mut().reset(until);
+    }
 }
 
 #[cfg(test)]
