@@ -10,7 +10,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
-.PHONY: help up test setup build lint layers deny unit jail journeys projects projects-three crash bench-engine \
+.PHONY: help up test setup build lint layers deny unit jail journeys sdk-check wires projects projects-three crash bench-engine \
 	bench-models proof dist clean
 
 help: ## Lists the targets
@@ -19,7 +19,7 @@ help: ## Lists the targets
 up: setup build ## Builds Regie and runs a first mission with the scripted model
 	REGIE="$$(realpath $(REGIE))" examples/first-mission/run.sh
 
-test: setup lint layers deny unit jail journeys projects-three ## Passes all tests
+test: setup lint layers deny unit jail journeys sdk-check projects-three ## Passes all tests
 	@echo "make test: all passed"
 
 setup: ## Installs what is missing, says what it cannot
@@ -46,6 +46,12 @@ unit: ## Unit, property, port and simulation tests
 jail: ## The jail's and the runner's tests once more, as an ordinary user
 	scripts/as-ordinary-user sandbox runner regie
 
+sdk-check: build ## The vendors' own SDKs (PyPI, pinned) against the scripted model server
+	REGIE="$$(realpath $(REGIE))" scripts/wires sdk "$(TARGET_DIR)/wires"
+
+wires: build ## The same, missions through litellm, and the first mission on each wire
+	REGIE="$$(realpath $(REGIE))" scripts/wires all "$(TARGET_DIR)/wires"
+
 journeys: build ## The first mission, end to end through the release binary
 	REGIE="$$(realpath $(REGIE))" scripts/first-mission-holds
 
@@ -68,7 +74,7 @@ bench-engine: build ## What the engine costs beside its peers (npm, pinned): one
 bench-models: ## What the model wires cost: one table of ratios
 	$(CARGO) run --release --locked --package bench-models
 
-proof: crash projects bench-engine bench-models ## The long campaigns
+proof: crash projects wires bench-engine bench-models ## The long campaigns
 
 dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"
