@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::block::{InputError, View};
+use crate::block::{InputError, Origin, View};
 use crate::http::{self, Fault};
 use crate::json::{Fields, Glance, Text};
 use crate::{Block, Delta, RawJson, Response, Stop, Usage};
@@ -96,6 +96,8 @@ struct Tokens {
 }
 
 impl http::Fold for Fold {
+    const ORIGIN: Origin = Origin::Messages;
+
     fn take(
         &mut self,
         name: Option<&str>,

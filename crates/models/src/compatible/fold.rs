@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::calls::Calls;
 use super::compose::Reasoning;
+use crate::block::Origin;
 use crate::http::{self, Fault};
 use crate::json::{self, Glance, Text};
 use crate::{Block, Delta, RawJson, Response, Stop, Usage};
@@ -74,6 +75,8 @@ struct Cached {
 }
 
 impl http::Fold for Fold {
+    const ORIGIN: Origin = Origin::Chat;
+
     fn take(
         &mut self,
         name: Option<&str>,

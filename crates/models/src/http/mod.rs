@@ -161,7 +161,7 @@ impl Client {
         let read = read::events(bytes, &mut fold, on_delta).await;
         let usage = fold.usage();
         let finished = match read {
-            Ok(()) => fold.finish(asked.to_owned()),
+            Ok(()) => read::finish(fold, asked.to_owned()),
             Err(Stopped::Broken(broken)) => Err(self.broken(broken)),
             Err(Stopped::Fault(fault)) => Err(fault),
             Err(Stopped::Lost(source)) => {

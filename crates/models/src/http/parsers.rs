@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, stream};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::read::events;
+use super::read::{events, finish};
 use super::refusal::{Refusal, classify};
 use super::{Fold, retry};
 use crate::call::{Endpoint, Error};
@@ -39,7 +39,7 @@ fn read_as<F: Fold>(
     let stream = stream::iter(pieces.into_iter().map(Ok));
     let read = events(stream, &mut fold, on_delta).now_or_never();
     match read {
-        Some(Ok(())) => fold.finish(asked.to_owned()).map_err(|fault| format!("{fault:?}")),
+        Some(Ok(())) => finish(fold, asked.to_owned()).map_err(|fault| format!("{fault:?}")),
         Some(Err(stopped)) => Err(format!("{stopped:?}")),
         None => Err("the reader waits although every byte is there".to_owned()),
     }

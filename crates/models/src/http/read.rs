@@ -9,10 +9,14 @@ use futures_util::{Stream, StreamExt};
 use sse_stream::{Error as SseError, SseByteStream};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::{Delta, Response, Usage, call};
+use crate::block::{Origin, View};
+use crate::{Block, Delta, Response, Usage, call};
 
 /// The events of one stream, folded into one answer.
 pub(crate) trait Fold: Default + Send {
+    /// The wire whose blocks it folds.
+    const ORIGIN: Origin;
+
     /// Takes one event: its name on the wire, if any, and its data.
     fn take(
         &mut self,
@@ -83,6 +87,22 @@ pub(super) async fn events<F: Fold>(
     match fold.is_whole() {
         true => Ok(()),
         false => Err(Stopped::Lost(None)),
+    }
+}
+
+/// The answer of a fold, if it can go back where it came from: with a block of another wire, or the result
+/// of a call in place of a call, the run could never go on.
+pub(super) fn finish<F: Fold>(fold: F, asked: String) -> Result<Response, Fault> {
+    let response = fold.finish(asked)?;
+    let is_foreign = |block: &&Block| {
+        let of_another = block.origin().is_some_and(|origin| origin != F::ORIGIN);
+        of_another || matches!(block.view(), View::ToolResult { .. })
+    };
+    match response.blocks.iter().find(is_foreign) {
+        Some(block) => {
+            Err(Fault::Malformed(format!("a `{}` is no part of an answer on this wire", block.kind())))
+        }
+        None => Ok(response),
     }
 }
 
@@ -164,7 +184,7 @@ mod tests {
         let stream = futures_util::stream::iter(pieces.into_iter().map(Ok));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(events(stream, &mut fold, &mut on_delta)).unwrap();
-        (fold.finish("asked".into()).unwrap(), seen)
+        (finish(fold, "asked".into()).unwrap(), seen)
     }
 
     fn split(recorded: &str, cuts: &[prop::sample::Index]) -> Vec<Bytes> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::block::{InputError, View, arguments, wrapped};
+use crate::block::{InputError, Origin, View, arguments, wrapped};
 use crate::http::{self, Fault};
 use crate::json::{self, Fields, Text};
 use crate::{Block, Delta, RawJson, Response, Stop, Usage};
@@ -93,6 +93,8 @@ struct Cached {
 }
 
 impl http::Fold for Fold {
+    const ORIGIN: Origin = Origin::Responses;
+
     fn take(
         &mut self,
         name: Option<&str>,
