@@ -3,7 +3,9 @@
 //! Identifiers are strings, money is integer nanodollars, times are milliseconds since the Unix
 //! epoch. A view shows what is on record; what is not known is `null`, never invented.
 
-pub use domain::Service;
+use std::collections::BTreeMap;
+
+pub use domain::{Effort, Service};
 use serde::{Deserialize, Serialize};
 
 pub use crate::keep::view::{Sweep, Swept, Usage};
@@ -39,6 +41,12 @@ pub struct StartMission {
     /// The model of the main loop; the default one otherwise.
     #[serde(default)]
     pub model: Option<String>,
+    /// How much work the model puts into an answer; the vendor's default otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// Whether model calls may wait in the vendor's batch queue, for half the price.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub batch: bool,
     /// Bounds; what is absent takes the default.
     #[serde(default)]
     pub caps: CapsWanted,
@@ -160,10 +168,14 @@ pub struct Vendor {
     /// `REGIE_LOCAL_BASE_URL`.
     #[serde(default)]
     pub local_base_url: Option<String>,
+    /// How the client's network wants vendors to be reached, by [`models::network::VARIABLES`]. A proxy's address
+    /// may hold a password: as the keys, none of it is ever written.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub network: BTreeMap<String, String>,
 }
 
 impl Vendor {
-    /// The variables that are handed over.
+    /// The variables that are handed over, but for those of the network.
     pub const VARIABLES: [&str; 7] = [
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",
@@ -185,10 +197,14 @@ impl Vendor {
             openai_base_url: set("OPENAI_BASE_URL"),
             local_api_key: set("REGIE_LOCAL_API_KEY"),
             local_base_url: set("REGIE_LOCAL_BASE_URL"),
+            network: models::network::VARIABLES
+                .into_iter()
+                .filter_map(|name| Some((name.to_owned(), set(name)?)))
+                .collect(),
         }
     }
 
-    /// The value of one of [`Vendor::VARIABLES`].
+    /// The value of one of [`Vendor::VARIABLES`] or of the network's.
     pub fn get(&self, name: &str) -> Option<String> {
         let value = match name {
             "ANTHROPIC_API_KEY" => &self.api_key,
@@ -198,7 +214,7 @@ impl Vendor {
             "OPENAI_BASE_URL" => &self.openai_base_url,
             "REGIE_LOCAL_API_KEY" => &self.local_api_key,
             "REGIE_LOCAL_BASE_URL" => &self.local_base_url,
-            _ => &None,
+            _ => return self.network.get(name).cloned(),
         };
         value.clone()
     }
@@ -215,6 +231,7 @@ impl std::fmt::Debug for Vendor {
             .field("openai_base_url", &self.openai_base_url)
             .field("local_api_key", &shown(&self.local_api_key))
             .field("local_base_url", &self.local_base_url)
+            .field("network", &self.network.keys())
             .finish()
     }
 }
@@ -345,7 +362,7 @@ pub struct Delta {
     pub run: String,
     /// The step.
     pub step: u64,
-    /// `text`, `thinking`, `tool`, `output` or `retry`.
+    /// `text`, `thinking`, `tool`, `output`, `retry` or `waiting`.
     pub kind: String,
     /// The piece.
     pub text: String,

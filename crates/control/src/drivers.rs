@@ -9,6 +9,7 @@ use engine::{Config, Native, Toolbox};
 use kernel::Driver;
 use kernel::host::Drivers;
 use kernel::port::{Artifacts, Refused};
+use models::catalogue;
 
 use crate::view;
 
@@ -49,7 +50,8 @@ impl Drivers for NativeDrivers {
             .map_err(|_| refused("the run's system prompt is no text".into()))?;
         let toolbox = Toolbox::from_bytes(&self.artifact(fact.tools)?)
             .map_err(|error| refused(view::with_causes(&error)))?;
-        let config = Config::new(system, toolbox, Arc::clone(&self.compose)).of_model(&mission.model);
+        let terms = mission.terms.unwrap_or_else(|| catalogue::terms(&mission.model));
+        let config = Config::new(system, toolbox, Arc::clone(&self.compose)).on(terms);
         Ok(Box::new(Native::new(Arc::new(config))))
     }
 }

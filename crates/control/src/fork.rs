@@ -173,7 +173,15 @@ impl Control {
             words,
         };
         let position = self.ports.journal.position();
-        if let Err(error) = self.begin(first).await {
+        let begun = match purpose {
+            // It begins with other words; what comes before them, the other run could hold.
+            Purpose::FollowUp => match self.room(&*provider, &made.mission).await {
+                Ok(()) => self.begin(first).await,
+                Err(error) => Err(error),
+            },
+            Purpose::Fork => self.begin(first).await,
+        };
+        if let Err(error) = begun {
             self.take_back(made.unborn, workspace, Some(spool)).await;
             return Err(error);
         }

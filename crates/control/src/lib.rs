@@ -5,6 +5,7 @@
 //! | [`api`] | the requests and views of `/api/v1`, shared by server and clients |
 //! | [`error`] | why a use case failed: stable code, status, mend |
 //! | [`missions`] | starting a mission: import, branch, workspace, lease, first event |
+//! | `room` | whether a mission's first request fits its model |
 //! | [`runs`] | looking at runs; pause, stop, cancel, resume |
 //! | [`say`] | what the owner says to a run on its way |
 //! | [`fork`] | a run that goes on from another one, of the same mission or of one that follows |
@@ -46,6 +47,7 @@ pub mod workspaces;
 
 mod control;
 mod point;
+mod room;
 mod start;
 mod unborn;
 

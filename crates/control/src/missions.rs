@@ -9,7 +9,7 @@ use domain::event::{self, Event, Head};
 use domain::fact::{Forked, RunStarted};
 use domain::mission::Criterion;
 use domain::{
-    Digest, Environment, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source,
+    Digest, Environment, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source, Terms,
     Timestamp,
 };
 use kernel::port::{Append, Expect, RecordError};
@@ -87,7 +87,8 @@ impl Control {
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let model = request.model.clone().unwrap_or_else(|| catalogue::DEFAULT_MODEL.into());
         let provider = self.vendors.connect(&model, &request.vendor)?;
-        if catalogue::price(&model).is_none() {
+        let terms = Terms { effort: request.effort, batch: request.batch, ..catalogue::terms(&model) };
+        if terms.price.is_none() {
             warnings.push(format!(
                 "the price of `{model}` is unknown: the cap in dollars cannot hold, the one in tokens does"
             ));
@@ -119,6 +120,7 @@ impl Control {
             withheld: prepared.withheld,
             environment: prepared.environment,
             services: request.services.clone(),
+            terms: Some(terms),
         };
         let position = self.ports.journal.position();
         let driver = engine::native::NAME.to_owned();
@@ -134,7 +136,10 @@ impl Control {
             forked: None,
             words: String::new(),
         };
-        let begun = self.begin(first).await;
+        let begun = match self.room(&*provider, &mission).await {
+            Ok(()) => self.begin(first).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = begun {
             self.take_back(prepared.unborn, prepared.workspace, None).await;
             return Err(error);

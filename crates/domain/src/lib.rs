@@ -15,6 +15,7 @@
 //! | [`event`] | the envelope of a fact, its canonical bytes and its hash chain |
 //! | [`run`] | the state of a run: `decide(command) -> facts`, `evolve(fact)` |
 //! | [`mission`] | goal, definition of done and caps of a mission |
+//! | [`terms`] | what was known of a run's model when the run began |
 #![forbid(unsafe_code)]
 
 pub mod budget;
@@ -29,6 +30,7 @@ pub mod lease;
 pub mod mission;
 pub mod run;
 pub mod step;
+pub mod terms;
 pub mod time;
 
 pub use budget::{Amount, Budget, Caps};
@@ -41,4 +43,5 @@ pub use lease::{Decision, Lease, Verdict};
 pub use mission::{Criterion, Environment, Mission, Service};
 pub use run::{End, RunState};
 pub use step::{Outcome, StepKind, StepNo};
+pub use terms::{Effort, Price, Terms};
 pub use time::{Millis, Timestamp};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Caps;
 use crate::digest::Digest;
 use crate::id::{MissionId, ProjectId};
+use crate::terms::Terms;
 use crate::time::Millis;
 
 /// One criterion of the definition of done. Criteria are frozen at the start: only whether they pass
@@ -103,4 +104,7 @@ pub struct Mission {
     /// What runs beside the commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<Service>,
+    /// What was known of the model; absent in missions of an earlier Regie, which went by its built-in table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terms: Option<Terms>,
 }

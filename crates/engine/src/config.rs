@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::{Effect, Millis, Risk};
-use models::catalogue::{self, Price};
-use models::{Effort, RawJson, Request, ToolSpec};
+use domain::{Price, Terms};
+use models::{Effort, RawJson, Request, ToolSpec, catalogue};
 use serde::{Deserialize, Serialize};
 
 /// Tool names that the driver keeps for its own steps.
@@ -129,14 +129,11 @@ impl Config {
 }
 
 impl Config {
-    /// Takes price and window from the catalogue; a small window has short answers.
+    /// Takes the terms that the run began on.
     #[must_use]
-    pub fn of_model(mut self, model: &str) -> Self {
-        self.price = catalogue::price(model);
-        self.window = catalogue::window(model);
-        let quarter = u32::try_from(self.window / 4).unwrap_or(u32::MAX);
-        self.max_output_tokens = self.max_output_tokens.min(quarter).max(1);
-        self
+    pub fn on(self, terms: Terms) -> Self {
+        let Terms { window, max_output, price, effort, batch: _ } = terms;
+        Self { window, max_output_tokens: max_output, price, effort, ..self }
     }
 
     /// The tokens of a request above which the conversation is compacted: 55 % of the window, and never

@@ -55,8 +55,21 @@ impl ModelFailure {
     /// What only the owner can mend: the run is parked with it instead of failing.
     pub fn refusal(error: &Error) -> Option<Refused> {
         let (code, _) = words(error);
-        matches!(error, Error::Unauthorized(_) | Error::NotAStream { .. })
-            .then(|| Refused { code: code.into(), hint: error.to_string() })
+        let is_mendable = matches!(
+            error,
+            Error::Unauthorized(_)
+                | Error::NotFound { .. }
+                | Error::NoCredit(_)
+                | Error::NoTools { .. }
+                | Error::NoSuchPath(_)
+                | Error::Page(_)
+                | Error::Redirected { .. }
+                | Error::Tls { .. }
+                | Error::Proxy { .. }
+                | Error::Encoded { .. }
+                | Error::NotAStream { .. }
+        );
+        is_mendable.then(|| Refused { code: code.into(), hint: error.to_string() })
     }
 }
 
@@ -67,6 +80,14 @@ fn words(error: &Error) -> (&'static str, &'static str) {
         Error::Overloaded(_) => ("model.overloaded", "the vendor is overloaded; try again later"),
         Error::BadRequest(_) => ("model.bad_request", "the vendor does not take this request"),
         Error::ContextTooLong(_) => (CONTEXT_TOO_LONG, "cut the goal into smaller missions"),
+        Error::NoCredit(_) => ("model.no_credit", "add credit to the account, then `regie resume`"),
+        Error::NoTools { .. } => ("model.no_tools", "choose a model that calls tools"),
+        Error::NoSuchPath(_) => ("model.no_such_path", "check the base URL"),
+        Error::Page(_) => ("model.web_page", "check the base URL and the proxy"),
+        Error::Redirected { .. } => ("model.redirected", "check the base URL"),
+        Error::Tls { .. } => ("model.tls", "check the base URL and the certificates"),
+        Error::Proxy { .. } => ("model.proxy", "check the proxy"),
+        Error::Encoded { .. } => ("model.encoded", "check the gateway"),
         Error::NotFound { .. } => ("model.not_found", "choose another model with --model"),
         Error::Connect { .. } => ("model.unreachable", "check the network and the base URL"),
         Error::Cut { .. } => ("model.cut", "the connection broke; try again"),

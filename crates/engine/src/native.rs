@@ -15,6 +15,7 @@ mod setup;
 pub(crate) mod stall;
 mod turn;
 mod view;
+mod written;
 
 use std::sync::Arc;
 
@@ -33,9 +34,12 @@ pub use stall::CODE as STALLED;
 use view::{Stage, View};
 
 /// The name and version that runs of this driver carry in [`domain::fact::RunStarted::driver`].
-pub const NAME: &str = "native/3";
+pub const NAME: &str = "native/4";
 
-/// The version before: its runs go on, are not watched for repetitions, and define nothing themselves.
+/// The version before: its requests say nothing of caching, and ask for no summary of the reasoning.
+pub(crate) const PLAIN: &str = "native/3";
+
+/// The second version: its runs go on, are not watched for repetitions, and define nothing themselves.
 pub(crate) const UNWATCHED: &str = "native/2";
 
 /// The first version: like the second, and old tool results are never cleared.
@@ -43,7 +47,7 @@ pub(crate) const UNCLEARED: &str = "native/1";
 
 /// Whether this driver drives runs that were started with the driver `name`.
 pub fn drives(name: &str) -> bool {
-    name == NAME || name == UNWATCHED || name == UNCLEARED
+    [NAME, PLAIN, UNWATCHED, UNCLEARED].contains(&name)
 }
 
 /// The native driver of one run.

@@ -4,7 +4,9 @@
 
 use domain::{Criterion, Mission};
 
+use crate::Toolbox;
 use crate::host::{Before, Proposed};
+use crate::native::done;
 
 /// The most bytes of a project's instructions that are placed into the system text.
 const INSTRUCTIONS_CAP: usize = 32 * 1024;
@@ -46,6 +48,11 @@ pub fn system(instructions: Option<&str>) -> String {
             format!("{SYSTEM}\nThe project's own instructions\n\n{kept}{note}\n")
         }
     }
+}
+
+/// The first message of a mission that begins now with these tools.
+pub fn first(mission: &Mission, toolbox: &Toolbox) -> String {
+    goal(mission, mission.done.is_empty() && toolbox.find(done::TOOL).is_some())
 }
 
 /// The first message: the goal and the definition of done.
@@ -217,6 +224,15 @@ pub(crate) const CONTINUE: &str =
 
 pub(crate) const NO_CALL: &str =
     "Your answer announced a tool call but held none. Call the tool, or answer that you have finished.";
+
+/// What a model is told that has written a call of this tool as text.
+pub(crate) fn written_call(tool: &str) -> String {
+    format!(
+        "Your answer holds a call of `{tool}` as text. Text is never run, so nothing has happened. Make the call \
+         through the interface for tool calls, without any text in its place. If the work is finished, answer in \
+         plain sentences and without anything in the form of a call."
+    )
+}
 
 /// Asks for a summary. Its first words are how a recorded request is told from a turn's.
 pub(crate) const COMPACT: &str = "\

@@ -3,6 +3,8 @@
 //! A versioned table; money is integer nanodollars (10⁻⁹ dollar). A model that is not in it has
 //! no known price, which is not a price of zero.
 
+use domain::{Price, Terms};
+
 use crate::wire::bare;
 use crate::{Usage, Wire};
 
@@ -23,22 +25,6 @@ pub const DEFAULT_WINDOW: u64 = 200_000;
 
 /// The window in tokens that a local model is supposed to have: many have no more.
 pub const LOCAL_WINDOW: u64 = 32_768;
-
-/// What one token costs, in nanodollars, and where that is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Price {
-    /// One uncached input token.
-    pub input: u64,
-    /// One output token, reasoning included.
-    pub output: u64,
-    /// One input token read from the cache: a tenth of `input`.
-    pub cache_read: u64,
-    /// One input token written to the cache: five quarters of `input` at Anthropic; at OpenAI no more than
-    /// `input`.
-    pub cache_write: u64,
-    /// The record that the price is from, for people.
-    pub record: &'static str,
-}
 
 /// An upper bound of what a call may cost, for a reservation. An estimate: the vendor counts
 /// tokens its own way, and says how many only afterwards.
@@ -80,7 +66,7 @@ pub fn price(model: &str) -> Option<Price> {
             output: 0,
             cache_read: 0,
             cache_write: 0,
-            record: "scripted model: no vendor is called and nothing is spent",
+            record: "scripted model: no vendor is called and nothing is spent".into(),
         });
     }
     // A local server may call its model whatever it likes.
@@ -97,8 +83,20 @@ pub fn price(model: &str) -> Option<Price> {
         output,
         cache_read: input / 10,
         cache_write: write(input),
-        record: "built-in table of 2026-11-10",
+        record: format!("built-in table of {AS_OF}").into(),
     })
+}
+
+/// The most tokens that one answer may have, unless the window is small.
+const MAX_OUTPUT: u32 = 16_000;
+
+/// On what terms a run of this model begins. A small window has short answers.
+#[must_use]
+pub fn terms(model: &str) -> Terms {
+    let window = window(model);
+    let quarter = u32::try_from(window / 4).unwrap_or(u32::MAX);
+    let max_output = MAX_OUTPUT.min(quarter).max(1);
+    Terms { window, max_output, price: price(model), effort: None, batch: false }
 }
 
 /// The window of a model in tokens, question and answer together; of an unknown one the default, which is

@@ -22,23 +22,31 @@ pub mod catalogue;
 mod compatible;
 pub mod compose;
 pub mod config;
+pub mod count;
 mod http;
 mod json;
+mod limit;
 mod message;
+pub mod network;
 mod openai;
 mod provider;
 mod response;
 mod secret;
+pub mod tls;
 pub mod wire;
 
 pub use adapter::Adapter;
 pub use block::Block;
 pub use config::{Config, Credential};
+pub use count::Count;
+pub use domain::{Effort, Price};
 #[cfg(feature = "parsers")]
 #[doc(hidden)]
 pub use http::parsers;
 pub use json::RawJson;
-pub use message::{Effort, Message, Request, Role, ToolSpec};
+pub use limit::Limits;
+pub use message::{Message, Request, Role, ToolSpec};
+pub use network::Network;
 pub use provider::{Delta, Provider};
 pub use response::{Call, Response, Stop, Usage};
 pub use secret::Secret;

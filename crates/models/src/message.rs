@@ -1,5 +1,6 @@
 //! What a turn asks of a model: frozen tools, a system text, messages that are only appended to.
 
+use domain::Effort;
 use serde::{Deserialize, Serialize};
 
 use crate::{Block, RawJson, Response};
@@ -31,18 +32,6 @@ pub struct ToolSpec {
     pub description: String,
     /// The JSON schema of its input, byte-stable.
     pub input_schema: RawJson,
-}
-
-/// How much work a model puts into an answer: the first lever on cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the vendor's own scale, named as on its wire")]
-pub enum Effort {
-    Low,
-    Medium,
-    High,
-    Xhigh,
-    Max,
 }
 
 /// Who speaks.

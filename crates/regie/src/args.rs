@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::Models;
 use crate::config::{age, dollars, span};
 
 /// Agents on your own machines: durable, jailed, under leases and gates.
@@ -57,6 +58,9 @@ pub(crate) enum Command {
     Undo(Undo),
     /// Show what was spent
     Costs(Costs),
+    /// Look at models
+    #[command(subcommand)]
+    Models(Models),
     /// Write an artifact's bytes to stdout
     Cat(Cat),
     /// Find words in all missions

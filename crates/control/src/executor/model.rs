@@ -3,21 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Amount, Outcome, Payload, StepKind};
+use domain::{Amount, Outcome, Payload, Price, RunId, StepKind, Terms, Timestamp};
 use engine::ModelFailure;
 use kernel::fault::{Point, point};
 use kernel::machine::Input;
-use kernel::port::{Clock, Executor, Finished, Inbox, Probe, Refused, Work};
+use kernel::port::{Clock, Executor, Finished, Inbox, Journal, Probe, Refused, Work};
 use models::{Delta, Provider, Response, Wire, catalogue};
 use tokio::sync::broadcast;
 
 use super::inflight::Inflight;
 use crate::api;
+use crate::runs::Charter;
 use crate::vendors::Vendors;
 
 /// Executes model calls.
 pub struct ModelExecutor {
     vendors: Arc<Vendors>,
+    journal: Arc<dyn Journal>,
     clock: Arc<dyn Clock>,
     deltas: broadcast::Sender<api::Delta>,
     inflight: Inflight,
@@ -25,8 +27,21 @@ pub struct ModelExecutor {
 
 impl ModelExecutor {
     /// Calls the vendors of the runs, and sends what arrives to `deltas`.
-    pub fn new(vendors: Arc<Vendors>, clock: Arc<dyn Clock>, deltas: broadcast::Sender<api::Delta>) -> Self {
-        Self { vendors, clock, deltas, inflight: Inflight::default() }
+    pub fn new(
+        vendors: Arc<Vendors>,
+        journal: Arc<dyn Journal>,
+        clock: Arc<dyn Clock>,
+        deltas: broadcast::Sender<api::Delta>,
+    ) -> Self {
+        Self { vendors, journal, clock, deltas, inflight: Inflight::default() }
+    }
+
+    /// The terms that a run began on.
+    fn terms(&self, run: RunId) -> Result<Terms, Refused> {
+        let charter = Charter::read(&*self.journal, run)
+            .map_err(|error| Refused { code: "run.unreadable".into(), hint: error.to_string() })?;
+        let mission = charter.mission;
+        Ok(mission.terms.unwrap_or_else(|| catalogue::terms(&mission.model)))
     }
 }
 
@@ -49,8 +64,12 @@ impl Executor for ModelExecutor {
             inbox.send(Input::Refused(work.step, work.attempt, refused));
             return;
         };
+        let terms = match self.terms(work.run) {
+            Ok(terms) => terms,
+            Err(refused) => return inbox.send(Input::Refused(work.step, work.attempt, refused)),
+        };
         let (clock, deltas) = (Arc::clone(&self.clock), self.deltas.clone());
-        let call = call(provider, clock, deltas, work.clone());
+        let call = call(provider, terms, clock, deltas, work.clone());
         self.inflight.spawn(&work, inbox, call);
     }
 
@@ -70,6 +89,7 @@ impl Executor for ModelExecutor {
 
 async fn call(
     provider: Arc<dyn Provider>,
+    terms: Terms,
     clock: Arc<dyn Clock>,
     deltas: broadcast::Sender<api::Delta>,
     work: Work,
@@ -77,18 +97,18 @@ async fn call(
     let is_summary = work.kind == StepKind::Compaction;
     let mut publish = |delta: Delta| {
         // A summary is no word to the owner; it is shown as what it is when it is whole.
-        if is_summary && !matches!(delta, Delta::Retrying { .. }) {
+        if is_summary && !matches!(delta, Delta::Retrying { .. } | Delta::Waiting { .. }) {
             return;
         }
         // Nobody watching is not an error.
-        let _ = deltas.send(delta_view(&work, delta));
+        let _ = deltas.send(delta_view(&work, delta, clock.now()));
     };
     let timeout = Duration::from_millis(work.timeout);
     let called = tokio::time::timeout(timeout, provider.call(work.request.clone(), &mut publish)).await;
     point(Point::AfterEffect);
     let finished = match called {
         Err(_) => failed(Outcome::TimedOut, &timed_out(&work)),
-        Ok(Ok(response)) => succeeded(work.kind, &response),
+        Ok(Ok(response)) => succeeded(work.kind, &response, terms.price.as_ref()),
         Ok(Err(error)) => match ModelFailure::refusal(&error) {
             Some(refused) => return Input::Refused(work.step, work.attempt, refused),
             None => failed(Outcome::Failed, &ModelFailure::new(&error, clock.now())),
@@ -97,9 +117,9 @@ async fn call(
     Input::Finished(work.step, work.attempt, finished)
 }
 
-fn succeeded(kind: StepKind, response: &Response) -> Finished {
+fn succeeded(kind: StepKind, response: &Response, price: Option<&Price>) -> Finished {
     let usage = response.usage.plus(response.lost);
-    let cost = catalogue::cost(&usage, catalogue::price(&response.asked).as_ref());
+    let cost = catalogue::cost(&usage, price);
     let spent = Amount {
         tokens: usage.total_input().saturating_add(usage.output),
         nanodollars: cost.unwrap_or(0),
@@ -143,7 +163,7 @@ fn timed_out(work: &Work) -> ModelFailure {
     }
 }
 
-fn delta_view(work: &Work, delta: Delta) -> api::Delta {
+fn delta_view(work: &Work, delta: Delta, now: Timestamp) -> api::Delta {
     let (kind, text) = match delta {
         Delta::Text(text) => ("text", text),
         Delta::Thinking(text) => ("thinking", text),
@@ -151,6 +171,12 @@ fn delta_view(work: &Work, delta: Delta) -> api::Delta {
         Delta::Retrying { attempt, wait, why } => {
             ("retry", format!("attempt {attempt} failed: {why}; again in {:.1} s", wait.as_secs_f64()))
         }
+        Delta::Waiting { wait: Some(wait) } => {
+            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            let until = engine::words::time_of_day(now.plus(wait).0);
+            ("waiting", format!("waiting for the vendor's limit until {until}"))
+        }
+        Delta::Waiting { wait: None } => ("waiting", "waiting for the vendor's limit".to_owned()),
     };
     api::Delta { run: work.run.to_string(), step: work.step.0, kind: kind.into(), text }
 }

@@ -240,5 +240,5 @@ fn a_run_of_another_driver_is_refused_and_both_are_named() {
     }
     let Err(refused) = drivers.driver(&first) else { panic!("it is driven") };
     assert_eq!(refused.code, "run.undrivable");
-    assert!(refused.hint.contains("native/9") && refused.hint.contains("native/3"), "{}", refused.hint);
+    assert!(refused.hint.contains("native/9") && refused.hint.contains("native/4"), "{}", refused.hint);
 }

@@ -213,6 +213,8 @@ impl World {
             project: self.project().display().to_string(),
             done: vec![CHECK.into()],
             model: None,
+            effort: None,
+            batch: false,
             caps: api::CapsWanted::default(),
             approve_merge: false,
             allow_unjailed: false,
@@ -314,7 +316,12 @@ impl Daemon {
         let vendors = Arc::new(Vendors::new(connect()));
         let bare = Arc::new(Bare::new(layout.clone()));
         let dispatch = Dispatch {
-            model: ModelExecutor::new(Arc::clone(&vendors), Arc::clone(&clock) as _, deltas.clone()),
+            model: ModelExecutor::new(
+                Arc::clone(&vendors),
+                Arc::clone(&journal),
+                Arc::clone(&clock) as _,
+                deltas.clone(),
+            ),
             host: HostExecutor::new(
                 layout.clone(),
                 Arc::clone(&journal),

@@ -91,8 +91,13 @@ impl View {
         }
         if !self.turn.is_empty() {
             self.nudges = 0;
+            self.calls_again();
             self.stage = Stage::Acting;
             return self.settle_turn(seq);
+        }
+        let goes_on = matches!(response.stop, Stop::PauseTurn | Stop::MaxTokens);
+        if !goes_on && self.takes_written(seq, response) {
+            return;
         }
         match response.stop {
             Stop::PauseTurn => self.stage = Stage::Asking,

@@ -16,6 +16,7 @@ use super::done::Definition;
 use super::relief::Relief;
 use super::stall::Stall;
 use super::turn::Turn;
+use super::written::Written;
 use crate::config::Config;
 use crate::host::{self, Checkpoint, DeliverRequest};
 use crate::prompt::{self, Unmet};
@@ -121,6 +122,7 @@ pub(super) struct View {
     pub(super) unresolved: Vec<String>,
     pub(super) definition: Definition,
     pub(super) stall: Stall,
+    pub(super) written: Written,
     /// What the owner said and the model has not read.
     pub(super) unread: Vec<String>,
     /// Events that came before the first of this run: positions count over all of them.
@@ -173,6 +175,7 @@ impl View {
             unresolved: Vec::new(),
             definition: Definition::default(),
             stall: Stall::default(),
+            written: Written::default(),
             unread: Vec::new(),
             offset: 0,
             position: 0,
@@ -253,6 +256,7 @@ impl View {
         self.relief.clears = started.driver != super::UNCLEARED;
         let is_old = started.driver == super::UNCLEARED || started.driver == super::UNWATCHED;
         self.stall.watches = !is_old;
+        self.written.watches = started.driver == super::NAME;
         self.definition.is_asked =
             !is_old && mission.done.is_empty() && self.config.toolbox.find(super::done::TOOL).is_some();
         match (started.forked.as_deref(), is_first) {

@@ -14,3 +14,4 @@ mod stall;
 mod timeline;
 mod wire;
 mod world;
+mod written;

@@ -81,6 +81,7 @@ pub(crate) fn mission(done: &[&str]) -> Mission {
         withheld: Vec::new(),
         environment: None,
         services: Vec::new(),
+        terms: None,
     }
 }
 

@@ -9,6 +9,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::read::{events, finish};
 use super::refusal::{Refusal, classify};
+use super::whole::{self, Whole};
 use super::{Fold, retry};
 use crate::call::{Endpoint, Error};
 use crate::{Delta, Response, Secret, Wire, anthropic, compatible, openai};
@@ -45,11 +46,28 @@ fn read_as<F: Fold>(
     }
 }
 
+/// What becomes of a body that came whole although a stream was asked for; `None` when it is no answer.
+#[must_use]
+pub fn whole(wire: Wire, body: &Bytes, asked: &str) -> Option<Result<Response, String>> {
+    match wire {
+        Wire::Messages => whole_as::<anthropic::Fold>(body, asked),
+        Wire::Responses => whole_as::<openai::Fold>(body, asked),
+        Wire::Chat => whole_as::<compatible::Fold>(body, asked),
+    }
+}
+
+fn whole_as<F: Whole>(body: &Bytes, asked: &str) -> Option<Result<Response, String>> {
+    let mut fold = F::default();
+    let read = whole::fold(body, &mut fold)?;
+    let answer = read.and_then(|()| finish(fold, asked.to_owned()));
+    Some(answer.map_err(|fault| format!("{fault:?}")))
+}
+
 /// What an error answer is taken for: its status, if it came with one, and its body.
 #[must_use]
 pub fn refusal(wire: Wire, status: Option<u16>, body: &str, secret: Option<&Secret>) -> Error {
     classify(Refusal {
-        at: &Endpoint { wire, url: "http://127.0.0.1/".to_owned() },
+        at: &Endpoint { wire, url: "http://127.0.0.1/".into(), proxy: None },
         status,
         body,
         request_id: None,

@@ -277,7 +277,7 @@ async fn answers_that_will_not_change_are_not_asked_for_again() {
         (403, "Unauthorized"),
         (404, "NotFound"),
         (413, "ContextTooLong"),
-        (402, "Status"),
+        (402, "NoCredit"),
         (302, "Status"),
     ] {
         let fault = format!(
@@ -327,7 +327,7 @@ async fn the_headers_are_the_vendors_and_a_redirect_never_carries_the_key() {
     let to = format!("location: {}/v1/messages\r\n", thief.base_url);
     let server = Canned::start(vec![canned::answer("307 Elsewhere", &to, "")]).await;
     let (result, _) = ask(&anthropic(&server.base_url), &request(vec![say("Go.")])).await;
-    assert!(matches!(result, Err(call::Error::Status(answer)) if answer.status == 307));
+    assert!(matches!(result, Err(call::Error::Redirected { status: 307, .. })));
     assert!(thief.requests().is_empty());
     let sent = server.requests().remove(0).to_lowercase();
     assert!(sent.starts_with("post /v1/messages http/1.1\r\n"), "{sent}");
@@ -396,4 +396,13 @@ async fn usage_and_model_are_the_vendors() {
     let response = result.unwrap();
     assert_eq!(response.usage, Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 });
     assert_eq!((response.model.as_str(), response.asked.as_str()), ("scripted", "scripted"));
+}
+
+#[tokio::test]
+async fn a_key_that_comes_back_as_the_id_of_a_request_is_not_shown() {
+    let body = format!(r#"{{"error":{{"type":"api_error","message":"no"}},"request_id":"{}"}}"#, crate::KEY);
+    let server = Canned::start(vec![canned::answer("400 Bad Request", "", &body)]).await;
+    let (result, _) = ask(&anthropic(&server.base_url), &request(vec![say("Go.")])).await;
+    let shown = format!("{result:?}");
+    assert!(shown.contains("***") && !shown.contains(crate::KEY), "{shown}");
 }

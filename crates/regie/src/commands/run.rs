@@ -39,6 +39,8 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         project,
         done: config.done(),
         model: config.text(Key::Model),
+        effort: None,
+        batch: false,
         caps: api::CapsWanted {
             nanodollars: Some(config.amount(Key::MaxDollars)),
             tokens: Some(config.amount(Key::MaxTokens)),

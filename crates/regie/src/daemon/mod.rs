@@ -20,7 +20,7 @@ use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
 use kernel::port::{Clock, Executor, Journal, Records, Refused};
 use models::config::{Config as Connection, Error as ConnectionError, IDLE_ENV};
-use models::{Adapter, Wire};
+use models::{Adapter, Limits, Provider, Wire};
 use runner::RunnerExecutor;
 use runner::toolchains::{self, Cache};
 
@@ -133,7 +133,12 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
     let outside = outside_tools()?;
     let manners = manners(home);
     let dispatch = Dispatch {
-        model: ModelExecutor::new(Arc::clone(&vendors), Arc::clone(&clock), deltas.clone()),
+        model: ModelExecutor::new(
+            Arc::clone(&vendors),
+            Arc::clone(&journal),
+            Arc::clone(&clock),
+            deltas.clone(),
+        ),
         host: HostExecutor::new(
             layout.clone(),
             Arc::clone(&journal),
@@ -264,6 +269,8 @@ fn given(home: &Home, repository: &std::path::Path) -> Result<runner::config::Gi
 /// Connects to the vendor of a model with what a client handed over.
 fn connect(home: &Home) -> Connect {
     let home = home.clone();
+    // All runs of one account share what its vendor lets them ask for.
+    let limits = Limits::new();
     Arc::new(move |model, vendor| {
         let wire = Wire::of(model);
         let refused = |code, why: String| control::Error::new(control::error::Kind::Invalid, code, why);
@@ -278,7 +285,9 @@ fn connect(home: &Home) -> Connect {
             _ if name == Wire::Chat.url_env() => vendor.get(name).or_else(|| local.clone()),
             _ => vendor.get(name),
         };
-        Connection::from_lookup(wire, lookup).and_then(Adapter::connect).map_err(|error| {
+        let connected = Connection::from_lookup(wire, lookup)
+            .and_then(|config| Ok(Arc::new(Adapter::within(config, &limits)?) as Arc<dyn Provider>));
+        connected.map_err(|error| {
             let code = match error {
                 ConnectionError::NoKey(_) => "model.key_missing",
                 _ => "model.config",

@@ -124,7 +124,7 @@ impl View {
                 self.spoken.insert(delta.step);
                 shown
             }
-            "retry" => {
+            "retry" | "waiting" => {
                 let said = text::short(&text::line(&delta.text), self.width.saturating_sub(BEFORE));
                 format!("{}  {} {}\n", self.hush(), style::waiting("↻"), style::dim(&said))
             }

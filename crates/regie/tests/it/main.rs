@@ -4,6 +4,7 @@
 mod bad_input;
 mod compaction;
 mod configuration;
+mod count;
 mod crash;
 mod done;
 mod fork;
@@ -12,7 +13,9 @@ mod init;
 #[cfg(target_os = "linux")]
 mod jail;
 mod keep;
+mod limits;
 mod mission;
+mod network;
 mod notify;
 mod read;
 mod receiver;

@@ -81,6 +81,15 @@ impl Wire {
         }
     }
 
+    /// The tokens that a request counts against the vendor's limits.
+    pub(super) fn counted(self, request: &Value, body_bytes: usize) -> u64 {
+        let input = u64::try_from(body_bytes / 4).unwrap_or(u64::MAX);
+        match self {
+            Self::Messages | Self::Chat => input,
+            Self::Responses => input.max(request["max_output_tokens"].as_u64().unwrap_or(0)),
+        }
+    }
+
     /// The name of the header with the vendor's id of a request.
     pub(super) fn request_id(self) -> &'static str {
         match self {
