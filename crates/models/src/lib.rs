@@ -44,6 +44,9 @@ pub use config::{Config, Credential};
 pub use count::Count;
 pub use domain::{Effort, Price};
 pub use extra::{Extras, Parameter};
+#[cfg(feature = "parsers")]
+#[doc(hidden)]
+pub use http::parsers;
 pub use json::RawJson;
 pub use limit::Limits;
 pub use message::{Message, Request, Role, ToolSpec};

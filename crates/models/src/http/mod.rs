@@ -5,6 +5,8 @@ mod count;
 mod exchange;
 mod list;
 mod network;
+#[cfg(feature = "parsers")]
+pub mod parsers;
 mod read;
 mod refusal;
 mod retry;
@@ -302,7 +304,7 @@ impl Client {
         };
         let usage = fold.usage();
         let finished = match read {
-            Ok(()) => fold.finish(asked.to_owned()),
+            Ok(()) => read::finish(fold, asked.to_owned()),
             Err(Stopped::Broken(broken)) => Err(self.broken(broken)),
             Err(Stopped::Fault(fault)) => Err(fault),
             Err(Stopped::Lost(source)) => {
