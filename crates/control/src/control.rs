@@ -9,6 +9,7 @@ use sandbox::Status as JailStatus;
 use tokio::sync::{Notify, broadcast, watch};
 
 use crate::api::{self, Hello};
+use crate::catalogue::Catalogue;
 use crate::error::{Error, Kind};
 use crate::executor::Manners;
 use crate::layout::Layout;
@@ -58,6 +59,7 @@ pub struct Control {
     pub(crate) artifacts: Arc<dyn Artifacts>,
     pub(crate) index: Arc<dyn Index>,
     pub(crate) vendors: Arc<Vendors>,
+    pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) toolbox: engine::Toolbox,
     pub(crate) jail: JailStatus,
     pub(crate) lines: Lines,
@@ -72,6 +74,7 @@ impl Control {
     pub fn new(parts: Parts) -> Self {
         let host = Host::new(parts.ports.clone(), parts.holder);
         Self {
+            catalogue: Arc::new(Catalogue::new(&parts.layout.home)),
             layout: parts.layout,
             host,
             ports: parts.ports,

@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::fact::{Forked, Purpose};
-use domain::{Caps, Fact, Mission, MissionId, RunId, Timestamp};
+use domain::{Caps, Fact, Mission, MissionId, RunId, Terms, Timestamp};
 use engine::Toolbox;
 use kernel::lineage;
 use kernel::port::{Artifacts, Journal};
+use models::{catalogue, wire};
 use store::{Commit, Tree, TreeId, Treeish as _, Workspace};
 
 use crate::api::{self, StartMission, Started};
 use crate::error::{Error, Kind};
 use crate::missions::{self, First, ROLE};
 use crate::point::{self, Parent, Point};
+use crate::route::unpriced;
 use crate::start::{self, From};
 use crate::unborn::Unborn;
 use crate::{Control, environments, say, undo, view};
@@ -55,7 +57,8 @@ impl Control {
         let parent = self.parent(name).await?;
         let provider = self.vendors.connect(&parent.charter.mission.model, &request.vendor)?;
         let allow_unjailed = request.allow_unjailed || parent.charter.mission.allow_unjailed;
-        let warnings = self.jail_warning(allow_unjailed)?;
+        let mut warnings = self.jail_warning(allow_unjailed)?;
+        warnings.extend(self.out(&*provider));
         let point = parent.point(request.at)?;
         let mission = Mission {
             caps: missions::caps(&request.caps, parent.charter.mission.caps)?,
@@ -91,11 +94,16 @@ impl Control {
             return Err(Error::new(Kind::Invalid, "follow.other_project", detail)
                 .hint("leave --project out: the mission that follows is on the same repository"));
         }
-        let provider = self.vendors.connect(&of_parent.model, &request.vendor)?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
-        if request.model.as_ref().is_some_and(|model| *model != of_parent.model) {
-            warnings.push(format!("the model is `{}`, as in the run that it follows", of_parent.model));
-        }
+        let other = request.model.as_ref().filter(|model| !wire::is_same(model, &of_parent.model));
+        let model = other.unwrap_or(&of_parent.model).clone();
+        let provider = self.vendors.connect(&model, &request.vendor)?;
+        let terms = match other {
+            None => as_before(of_parent, &request),
+            Some(_) => Some(self.hand_over(of_parent, &model, &provider, &request, &mut warnings).await?),
+        };
+        let elsewhere = "--model names another, which is given what is on record, as text";
+        warnings.extend(self.out(&*provider).map(|why| format!("{why}; {elsewhere}")));
         let done = match request.done.is_empty() {
             true => of_parent.done.clone(),
             false => missions::criteria(&request.done),
@@ -108,12 +116,34 @@ impl Control {
             approve_merge: request.approve_merge,
             allow_unjailed: request.allow_unjailed,
             services: request.services.clone(),
+            model,
+            terms,
             ..of_parent.clone()
         };
         let (point, purpose, words) = (parent.end(), Purpose::FollowUp, String::new());
         let from = if request.dirty { From::WorkingTree } else { From::Head };
         let setup = request.setup;
         self.go_on(Wanted { parent, point, purpose, from, words, mission, setup, provider, warnings }).await
+    }
+
+    /// The terms of a follow-up with another model, which cannot read what the first one wrote.
+    async fn hand_over(
+        &self,
+        before: &Mission,
+        model: &str,
+        provider: &Arc<dyn models::Provider>,
+        request: &StartMission,
+        warnings: &mut Vec<String>,
+    ) -> Result<Terms, Error> {
+        let (listed, warning) = self.known(model, provider).await?;
+        let terms = Terms { effort: request.effort, batch: request.batch, ..listed.terms() };
+        warnings.push(format!(
+            "the conversation was with `{}`, which alone can read it: `{model}` is given what is on record, as text",
+            before.model
+        ));
+        warnings.extend(warning);
+        warnings.extend(unpriced(model, &terms));
+        Ok(terms)
     }
 
     async fn parent(&self, name: &str) -> Result<Parent, Error> {
@@ -194,11 +224,19 @@ impl Control {
             line: made.mission.line,
             base: made.mission.base,
             model: made.mission.model,
+            effort: made.mission.terms.as_ref().and_then(|terms| terms.effort),
             warnings,
             environment: made.mission.environment.as_ref().map(api::Environment::from),
             position,
         })
     }
+}
+
+/// The terms of a follow-up with the model of the run before.
+fn as_before(before: &Mission, request: &StartMission) -> Option<Terms> {
+    let known = before.terms.clone();
+    let terms = known.or_else(|| request.effort.map(|_| catalogue::terms(&before.model)));
+    terms.map(|terms| Terms { effort: request.effort.or(terms.effort), instead_of: None, ..terms })
 }
 
 /// All that a run needs which goes on from another one, made before it exists.

@@ -9,6 +9,7 @@
 //! | [`runs`] | looking at runs; pause, stop, cancel, resume |
 //! | [`say`] | what the owner says to a run on its way |
 //! | [`fork`] | a run that goes on from another one, of the same mission or of one that follows |
+//! | [`catalogue`] | what endpoints say of their models, kept in the home |
 //! | [`costs`], [`search`] | what was spent; words in all missions |
 //! | `environments` | what setups made, kept for later runs |
 //! | [`gates`] | what waits for the owner, and the answers |
@@ -19,13 +20,15 @@
 //! | [`executor`] | who executes which step: the vendor, the host, the jail |
 //! | [`workspaces`] | the kernel's workspace port over the store |
 //! | [`drivers`] | the driver of a run, from its artifacts |
-//! | [`vendors`] | vendors' keys, in memory only |
+//! | [`vendors`], `health` | vendors' keys, in memory only; who did not answer lately |
+//! | `route` | which model a new mission begins with |
 //! | [`layout`] | where things lie under the home |
 //! | [`view`] | from what is on record to what is shown |
 #![forbid(unsafe_code)]
 
 pub mod api;
 pub mod audit;
+pub mod catalogue;
 pub mod costs;
 pub mod drivers;
 mod environments;
@@ -46,8 +49,10 @@ pub mod view;
 pub mod workspaces;
 
 mod control;
+mod health;
 mod point;
 mod room;
+mod route;
 mod start;
 mod unborn;
 

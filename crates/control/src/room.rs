@@ -38,6 +38,7 @@ impl Control {
             tools: toolbox.specs(),
             messages: vec![Message::user(vec![Block::text(&goal)])],
             effort: terms.effort,
+            extras: models::Extras::default(),
         };
         let Ok(body) = provider.compose(&first) else { return Ok(()) };
         if count::estimate(&body).tokens <= terms.window / 2 {

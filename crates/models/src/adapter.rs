@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use crate::catalogue::Listing;
 use crate::config::{Config, Error as ConfigError};
 use crate::http::Client;
 use crate::{
@@ -64,6 +65,14 @@ impl Provider for Adapter {
 
     fn count<'a>(&'a self, body: &'a Bytes) -> BoxFuture<'a, Count> {
         self.client.count(body).boxed()
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Listing, call::Error>> {
+        match self.wire {
+            Wire::Messages => anthropic::list(&self.client).boxed(),
+            Wire::Responses => openai::list(&self.client).boxed(),
+            Wire::Chat => compatible::list(&self.client).boxed(),
+        }
     }
 
     fn name(&self) -> &str {

@@ -159,6 +159,11 @@ impl Config {
 
     /// The address that requests are posted to.
     pub(crate) fn endpoint(&self) -> Result<Url, Error> {
+        self.below(self.wire.path())
+    }
+
+    /// An address below the base URL and its version.
+    pub(crate) fn below(&self, path: &str) -> Result<Url, Error> {
         let bad = |why| Error::BadUrl { wire: self.wire, why };
         let base = self.base_url.trim().trim_end_matches('/');
         let url = Url::parse(base).map_err(|_| bad("it is no URL"))?;
@@ -178,7 +183,7 @@ impl Config {
             false => "/v1",
         };
         let base = url.as_str().trim_end_matches('/');
-        Url::parse(&format!("{base}{version}/{}", self.wire.path())).map_err(|_| bad("it is no URL"))
+        Url::parse(&format!("{base}{version}/{path}")).map_err(|_| bad("it is no URL"))
     }
 }
 
@@ -204,7 +209,7 @@ fn owner(key: &str) -> Option<Wire> {
     openai.iter().any(|head| key.starts_with(head)).then_some(Wire::Responses)
 }
 
-fn key_names(wire: Wire) -> String {
+pub(crate) fn key_names(wire: Wire) -> String {
     match wire {
         Wire::Messages => format!("{} (or {TOKEN_ENV})", wire.key_env()),
         Wire::Responses | Wire::Chat => wire.key_env().to_owned(),

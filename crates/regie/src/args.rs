@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::Models;
-use crate::config::{age, dollars, span};
+use crate::commands::Count;
+use crate::config::{age, dollars, effort, span};
 
 /// Agents on your own machines: durable, jailed, under leases and gates.
 #[derive(Debug, Parser)]
@@ -58,9 +58,6 @@ pub(crate) enum Command {
     Undo(Undo),
     /// Show what was spent
     Costs(Costs),
-    /// Look at models
-    #[command(subcommand)]
-    Models(Models),
     /// Write an artifact's bytes to stdout
     Cat(Cat),
     /// Find words in all missions
@@ -83,6 +80,8 @@ pub(crate) enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(Config),
+    /// List the models of your vendors and servers, or check whether some work
+    Models(Models),
     /// Say what this machine lacks, and how to mend it
     Doctor,
     /// Run the daemon in the foreground
@@ -233,9 +232,12 @@ pub(crate) struct Run {
     /// A command that must exit with 0 before the mission counts as done; may be repeated
     #[arg(long, value_name = "COMMAND")]
     pub(crate) done: Vec<String>,
-    /// The model of the main loop
+    /// The model of the main loop, and no other
     #[arg(long)]
     pub(crate) model: Option<String>,
+    /// How much work it puts into an answer: low, medium, high, xhigh or max
+    #[arg(long, value_parser = effort)]
+    pub(crate) effort: Option<domain::Effort>,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
     /// Take your uncommitted changes along; otherwise the run starts from HEAD
@@ -259,6 +261,37 @@ pub(crate) struct Init {
     /// Make one model call to see whether the key works; its cost is said before
     #[arg(long)]
     pub(crate) check_key: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Models {
+    #[command(subcommand)]
+    pub(crate) what: Option<OfModels>,
+    /// Also those that are there for another thing than conversations in text
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Ask every endpoint anew, also where its list is less than a day old
+    #[arg(long)]
+    pub(crate) refresh: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OfModels {
+    /// Try models out: two small calls each, whose cost is said before
+    Check(CheckModels),
+    /// Count the tokens of a text, and say how they were counted
+    Count(Count),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckModels {
+    /// The models [default: those that are configured]
+    #[arg(value_name = "MODEL")]
+    pub(crate) models: Vec<String>,
+    /// Make the calls without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,6 +9,7 @@
 //! | `daemon` | the composition root |
 //! | `config` | what holds where nothing is said, and who said it |
 //! | `init` | what a repository and this machine have, and its first `regie.toml` |
+//! | `check` | whether a model works, tried out |
 //! | `notify` | the ways of telling the owner |
 //! | `doctor` | what this machine lacks, and how to mend it |
 //! | `home` | where everything of an installation lies |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod check;
 mod client;
 mod commands;
 mod config;

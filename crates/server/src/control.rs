@@ -10,6 +10,14 @@ impl UseCases for Control {
         Ok(Control::hello(self))
     }
 
+    async fn model_list(&self) -> Result<api::Models, Error> {
+        Control::model_list(self).await
+    }
+
+    async fn model_read(&self, wanted: api::ReadModels) -> Result<api::Models, Error> {
+        Control::model_read(self, wanted).await
+    }
+
     async fn mission_start(&self, wanted: api::StartMission) -> Result<api::Started, Error> {
         Control::mission_start(self, wanted).await
     }

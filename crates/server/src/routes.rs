@@ -46,6 +46,7 @@ impl<U> Clone for House<U> {
 pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
     let v1 = Router::new()
         .route("/version", get(version::<U>))
+        .route("/models", get(model_list::<U>).post(model_read::<U>))
         .route("/missions", post(mission_start::<U>))
         .route("/runs", get(run_list::<U>))
         .route("/runs/{run}", get(run_fetch::<U>))
@@ -111,6 +112,17 @@ struct Sought {
 
 async fn version<U: UseCases>(State(house): State<House<U>>) -> Answer<api::Hello> {
     Ok(Json(house.use_cases.hello().await?))
+}
+
+async fn model_list<U: UseCases>(State(house): State<House<U>>) -> Answer<api::Models> {
+    Ok(Json(house.use_cases.model_list().await?))
+}
+
+async fn model_read<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(wanted): Body<api::ReadModels>,
+) -> Answer<api::Models> {
+    Ok(Json(house.use_cases.model_read(wanted).await?))
 }
 
 async fn mission_start<U: UseCases>(

@@ -11,6 +11,10 @@ use tokio::sync::{broadcast, watch};
 pub trait UseCases: Send + Sync + 'static {
     /// What the daemon says of itself.
     fn hello(&self) -> impl Future<Output = Result<api::Hello, Error>> + Send;
+    /// The catalogue as it is kept.
+    fn model_list(&self) -> impl Future<Output = Result<api::Models, Error>> + Send;
+    /// The catalogue, read from the endpoints where it is old or that is wanted.
+    fn model_read(&self, wanted: api::ReadModels) -> impl Future<Output = Result<api::Models, Error>> + Send;
     /// Starts a mission and its root run.
     fn mission_start(
         &self,

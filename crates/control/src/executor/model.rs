@@ -69,7 +69,7 @@ impl Executor for ModelExecutor {
             Err(refused) => return inbox.send(Input::Refused(work.step, work.attempt, refused)),
         };
         let (clock, deltas) = (Arc::clone(&self.clock), self.deltas.clone());
-        let call = call(provider, terms, clock, deltas, work.clone());
+        let call = call(provider, Arc::clone(&self.vendors), terms, clock, deltas, work.clone());
         self.inflight.spawn(&work, inbox, call);
     }
 
@@ -89,13 +89,18 @@ impl Executor for ModelExecutor {
 
 async fn call(
     provider: Arc<dyn Provider>,
+    vendors: Arc<Vendors>,
     terms: Terms,
     clock: Arc<dyn Clock>,
     deltas: broadcast::Sender<api::Delta>,
     work: Work,
 ) -> Input {
     let is_summary = work.kind == StepKind::Compaction;
+    let health = vendors.health();
     let mut publish = |delta: Delta| {
+        if let Delta::Retrying { attempt, .. } = &delta {
+            health.struggles(provider.endpoint(), *attempt, clock.now());
+        }
         // A summary is no word to the owner; it is shown as what it is when it is whole.
         if is_summary && !matches!(delta, Delta::Retrying { .. } | Delta::Waiting { .. }) {
             return;
@@ -106,6 +111,12 @@ async fn call(
     let timeout = Duration::from_millis(work.timeout);
     let called = tokio::time::timeout(timeout, provider.call(work.request.clone(), &mut publish)).await;
     point(Point::AfterEffect);
+    match &called {
+        Ok(Ok(_)) => health.answered(provider.endpoint()),
+        Ok(Err(error)) => health.failed(provider.endpoint(), error, clock.now()),
+        // A long answer is none of the vendor's failures.
+        Err(_) => {}
+    }
     let finished = match called {
         Err(_) => failed(Outcome::TimedOut, &timed_out(&work)),
         Ok(Ok(response)) => succeeded(work.kind, &response, terms.price.as_ref()),

@@ -4,7 +4,9 @@
 
 mod compose;
 mod fold;
+mod list;
 mod whole;
 
 pub(crate) use compose::body as compose;
 pub(crate) use fold::Fold;
+pub(crate) use list::list;

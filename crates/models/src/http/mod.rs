@@ -2,6 +2,7 @@
 //! sense.
 
 mod count;
+mod list;
 mod network;
 mod read;
 mod refusal;
@@ -121,7 +122,14 @@ impl Client {
         if let Some(proxy) = &proxy {
             http = http.proxy(proxy.to_client().map_err(ConfigError::Client)?);
         }
-        if let Some(certificates) = config.network.certificates()? {
+        let is_tls =
+            url.scheme() == "https" || proxy.as_ref().is_some_and(|proxy| proxy.shown.starts_with("https:"));
+        let certificates = match is_tls {
+            true => config.network.certificates()?,
+            // Without TLS none is read, and none can be in the way.
+            false => Some(Vec::new()),
+        };
+        if let Some(certificates) = certificates {
             http = http.tls_certs_only(certificates);
         }
         let proxy = proxy.map(|proxy| proxy.shown.into());

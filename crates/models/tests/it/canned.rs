@@ -58,7 +58,7 @@ pub(crate) fn events(data: &[&str]) -> String {
     data.iter().map(frame).collect()
 }
 
-async fn read(connection: &mut TcpStream) -> String {
+pub(crate) async fn read(connection: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let mut buffer = [0; 8192];
     loop {

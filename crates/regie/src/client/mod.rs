@@ -91,6 +91,10 @@ impl Client {
         self.answer(request).await
     }
 
+    pub(crate) async fn models(&self, wanted: &api::ReadModels) -> Result<api::Models, Error> {
+        self.post("/models", wanted).await
+    }
+
     pub(crate) async fn mission_start(&self, wanted: &api::StartMission) -> Result<api::Started, Error> {
         self.post("/missions", wanted).await
     }

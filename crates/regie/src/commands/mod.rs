@@ -1,15 +1,16 @@
 //! What each command does: mostly one request, and its answer shown.
 
 mod audit;
+mod catalogue;
 mod config;
 mod costs;
+mod count;
 mod fork;
 mod gate;
 mod goal;
 mod keep;
 mod log;
 mod model_script;
-mod models;
 mod notify;
 mod read;
 mod rest;
@@ -20,11 +21,11 @@ mod shell;
 mod show;
 mod undo;
 
-use ::models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 use control::api;
+use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 pub(crate) use config::place;
-pub(crate) use models::Models;
+pub(crate) use count::Count;
 
 use crate::args::{self, Args, Command, Gate};
 use crate::client::Client;
@@ -79,7 +80,6 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Log(args) => log::run(context, &args).await,
         Command::Diff(one) => show::diff(context, &one.run).await,
         Command::Say(args) => say::run(context, args).await,
-        Command::Models(models) => models::run(context, models).await,
         Command::Costs(args) => costs::run(context, &args).await,
         Command::Cat(args) => read::cat(context, &args.artifact).await,
         Command::Search(args) => read::search(context, &args).await,
@@ -101,6 +101,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Notify(args::Notify::Test) => notify::test(context).await,
         Command::Init(args) => init::run(&context.home, context.json, &args).await,
         Command::Config(args) => config::run(context, args),
+        Command::Models(args) => catalogue::run(context, args).await,
         Command::Doctor => doctor::run(&context.home, context.json).await,
         Command::Serve(_) => serve::stop(context).await,
         // Handled before there is a runtime.
@@ -115,7 +116,7 @@ impl Context {
 }
 
 /// The vendors' keys and addresses as this environment names them, and how its network reaches them.
-fn vendor() -> api::Vendor {
+pub(crate) fn vendor() -> api::Vendor {
     let mut vendor = api::Vendor::from_lookup(|name| std::env::var(name).ok());
     // The daemon stands elsewhere.
     let absolute = |path: &std::path::Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use control::api::Vendor;
 use control::executor::{Dispatch, HostExecutor, Manners, ModelExecutor, SetupExecutor};
 use control::vendors::{Connect, Vendors};
 use control::workspaces::StoreWorkspaces;
@@ -206,16 +207,22 @@ fn outside_tools() -> Result<Vec<Outside>> {
     use testkit::announce::{self, Announce};
 
     let Ok(ledger) = std::env::var(announce::LEDGER_ENV) else { return Ok(Vec::new()) };
-    let tool = engine::Tool {
+    let more = std::env::var(announce::MORE_ENV).ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+    let more = (0..more).map(|serial: usize| format!("{}.{serial:02}", announce::NAME));
+    let schema = models::RawJson::parse(announce::SCHEMA)?;
+    let tool = |name: String| engine::Tool {
         spec: models::ToolSpec {
-            name: announce::NAME.into(),
+            name,
             description: announce::DESCRIPTION.into(),
-            input_schema: models::RawJson::parse(announce::SCHEMA)?,
+            input_schema: schema.clone(),
         },
         effect: domain::Effect::NonIdempotent,
         risk: domain::Risk::External,
+        deferred: false,
     };
-    Ok(vec![(tool, Arc::new(Announce::new(ledger)))])
+    let executor: Arc<dyn Executor> = Arc::new(Announce::new(ledger));
+    let names = std::iter::once(announce::NAME.to_owned()).chain(more);
+    Ok(names.map(|name| (tool(name), Arc::clone(&executor))).collect())
 }
 
 fn runner_config(
@@ -272,27 +279,38 @@ fn connect(home: &Home) -> Connect {
     // All runs of one account share what its vendor lets them ask for.
     let limits = Limits::new();
     Arc::new(move |model, vendor| {
-        let wire = Wire::of(model);
-        let refused = |code, why: String| control::Error::new(control::error::Kind::Invalid, code, why);
-        // Where one's own server is belongs to the installation; a client's environment goes first.
-        let local = match vendor.local_base_url {
-            None if wire == Wire::Chat => config::local_url(&home)
-                .map_err(|error| refused("model.config", format!("{error}; {}", error.mend())))?,
-            _ => None,
-        };
-        let lookup = |name: &str| match name {
-            IDLE_ENV => std::env::var(IDLE_ENV).ok(),
-            _ if name == Wire::Chat.url_env() => vendor.get(name).or_else(|| local.clone()),
-            _ => vendor.get(name),
-        };
-        let connected = Connection::from_lookup(wire, lookup)
-            .and_then(|config| Ok(Arc::new(Adapter::within(config, &limits)?) as Arc<dyn Provider>));
-        connected.map_err(|error| {
-            let code = match error {
-                ConnectionError::NoKey(_) => "model.key_missing",
-                _ => "model.config",
-            };
-            refused(code, error.to_string())
-        })
+        let config = connection(&home, model, vendor)?;
+        let adapter = Adapter::within(config, &limits).map_err(|error| unconnected(&error))?;
+        Ok(Arc::new(adapter) as Arc<dyn Provider>)
     })
+}
+
+/// How the vendor of a model is reached, with what a client handed over.
+///
+/// # Errors
+/// When there is no key, or the address or the key makes no sense.
+pub(crate) fn connection(home: &Home, model: &str, vendor: &Vendor) -> Result<Connection, control::Error> {
+    let wire = Wire::of(model);
+    // Where one's own server is belongs to the installation; a client's environment goes first.
+    let local = match &vendor.local_base_url {
+        None if wire == Wire::Chat => config::local_url(home).map_err(|error| {
+            let why = format!("{error}; {}", error.mend());
+            control::Error::new(control::error::Kind::Invalid, "model.config", why)
+        })?,
+        _ => None,
+    };
+    let lookup = |name: &str| match name {
+        IDLE_ENV => std::env::var(IDLE_ENV).ok(),
+        _ if name == Wire::Chat.url_env() => vendor.get(name).or_else(|| local.clone()),
+        _ => vendor.get(name),
+    };
+    Connection::from_lookup(wire, lookup).map_err(|error| unconnected(&error))
+}
+
+fn unconnected(error: &ConnectionError) -> control::Error {
+    let code = match error {
+        ConnectionError::NoKey(_) => "model.key_missing",
+        _ => "model.config",
+    };
+    control::Error::new(control::error::Kind::Invalid, code, error.to_string())
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{Access, access};
 use sandbox::{Launcher, Plan, Stdin};
 
-use super::{Check, Status, machine, notify, project};
+use super::{Check, Status, machine, models, notify, project};
 use crate::client::{Client, Error};
 use crate::disk;
 use crate::home::Home;
@@ -21,7 +21,8 @@ const GOOD_SPACE: u64 = 2 << 30;
 pub(super) async fn all(home: &Home) -> Vec<Check> {
     let mut all = vec![git()];
     all.extend(jail());
-    all.extend([user(), place(home), space(home), daemon(home).await, key(), base_url()]);
+    all.extend([user(), place(home), space(home), daemon(home).await]);
+    all.extend(models::all(home).await);
     all.extend(machine::all(home));
     all.extend(notify::all(home));
     all.extend(project::all(home));
@@ -154,26 +155,6 @@ async fn daemon(home: &Home) -> Check {
         }
         Err(error) => Check::new(id, Status::Fail, error.to_string())
             .mend(format!("look at {}", home.daemon_log().display())),
-    }
-}
-
-/// Whether there is a key; never which.
-fn key() -> Check {
-    let id = "model.key";
-    let names = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"];
-    let found = names.into_iter().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
-    match found {
-        Some(name) => Check::new(id, Status::Ok, format!("{name} is set")),
-        None => Check::new(id, Status::Warn, "neither ANTHROPIC_API_KEY nor OPENAI_API_KEY is set")
-            .mend("export one of them, use a model server of your own with --model local/NAME, or try `regie model-script`"),
-    }
-}
-
-fn base_url() -> Check {
-    match std::env::var("ANTHROPIC_BASE_URL") {
-        // It may hold a password; where it points to is between its owner and its shell.
-        Ok(url) if !url.is_empty() => Check::new("model.base_url", Status::Info, "ANTHROPIC_BASE_URL is set"),
-        _ => Check::new("model.base_url", Status::Info, "the vendor's own"),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod checks;
 mod machine;
+mod models;
 mod notify;
 mod project;
 

@@ -1,12 +1,9 @@
-//! Vendor keys in the environment: their names, never their values; and the one call that shows
-//! whether the key that is used works.
+//! Vendor keys in the environment: their names, never their values; and what became of the check of the one
+//! that is used.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use models::{Adapter, Block, Config, Message, Provider, Request, Wire, catalogue};
 use serde::Serialize;
 
+use crate::check::{Report, precise};
 use crate::screen::{style, text};
 
 /// Variables that hold a vendor's key, and whether Regie uses it today.
@@ -23,9 +20,6 @@ const KNOWN: [(&str, bool); 11] = [
     ("XAI_API_KEY", false),
     ("AZURE_OPENAI_API_KEY", false),
 ];
-
-/// How long the vendor may be silent.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A key that is set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -63,6 +57,15 @@ pub(super) enum Checked {
     NotAsked,
 }
 
+impl From<Report> for Checked {
+    fn from(report: Report) -> Self {
+        match report.failure() {
+            Some(why) => Self::Refused(why),
+            None => Self::Works { model: report.model, nanodollars: report.nanodollars },
+        }
+    }
+}
+
 impl Checked {
     /// For people.
     pub(super) fn shown(&self) -> String {
@@ -77,67 +80,6 @@ impl Checked {
             Self::NotAsked => format!("{} no call was made", style::dim("·")),
         }
     }
-}
-
-/// A call that is ready and not made.
-pub(super) struct Call {
-    provider: Arc<dyn Provider>,
-    body: bytes::Bytes,
-    model: String,
-    most: Option<u64>,
-}
-
-/// Makes the smallest call ready.
-///
-/// # Errors
-/// Why there is none, in words.
-pub(super) fn prepare(model: &str) -> Result<Call, String> {
-    let mut config = Config::from_lookup(Wire::of(model), |name| std::env::var(name).ok())
-        .map_err(|error| error.to_string())?;
-    config.max_attempts = 1;
-    config.idle_timeout = config.idle_timeout.min(PATIENCE);
-    let provider = Adapter::connect(config).map_err(|error| error.to_string())?;
-    let request = Request {
-        model: model.to_owned(),
-        max_tokens: 1,
-        system: String::new(),
-        tools: Vec::new(),
-        messages: vec![Message::user(vec![Block::text("Say ok.")])],
-        effort: None,
-    };
-    let body = provider.compose(&request).map_err(|error| error.to_string())?;
-    let most = catalogue::estimate(body.len(), 1, catalogue::price(model).as_ref()).nanodollars;
-    Ok(Call { provider, body, model: model.to_owned(), most })
-}
-
-impl Call {
-    /// What it is and what it costs, before it is made.
-    pub(super) fn announcement(&self) -> String {
-        let cost =
-            self.most.map_or("a price that is unknown".into(), |most| format!("at most {}", precise(most)));
-        format!(
-            "to check the key: one message to {} at {}, one token of answer, {cost}; outside of all caps",
-            text::line(&self.model),
-            text::line(self.provider.endpoint()),
-        )
-    }
-
-    /// Makes it.
-    pub(super) async fn make(self) -> Checked {
-        match self.provider.call(self.body, &mut |_| {}).await {
-            Ok(response) => Checked::Works {
-                nanodollars: catalogue::cost(&response.usage, catalogue::price(&self.model).as_ref()),
-                model: self.model,
-            },
-            Err(error) => Checked::Refused(error.to_string()),
-        }
-    }
-}
-
-/// Dollars down to the last place that is not zero.
-fn precise(nanodollars: u64) -> String {
-    let decimals = format!("{:09}", nanodollars % 1_000_000_000);
-    format!("${}.{:0<2}", nanodollars / 1_000_000_000, decimals.trim_end_matches('0'))
 }
 
 #[cfg(test)]
@@ -157,12 +99,5 @@ mod tests {
         );
         let said = format!("{found:?} {} {}", serde_json::to_string(&found).unwrap(), found[0].shown());
         assert!(!said.contains("sk-secret"));
-    }
-
-    #[test]
-    fn small_money_is_not_rounded_away() {
-        assert_eq!(precise(70_125), "$0.000070125");
-        assert_eq!(precise(1_500_000_000), "$1.50");
-        assert_eq!(precise(0), "$0.00");
     }
 }

@@ -29,7 +29,8 @@ use self::endpoint::Endpoint;
 use self::key::{Checked, Key};
 use self::toolchain::Toolchain;
 use crate::args;
-use crate::commands::place;
+use crate::check::{Check, Depth, Report};
+use crate::commands::{place, vendor};
 use crate::config::{self, Flags, PROJECT_FILE};
 use crate::failure::{Exit, Failure};
 use crate::home::Home;
@@ -65,13 +66,7 @@ pub(crate) async fn run(home: &Home, as_json: bool, args: &args::Init) -> Result
         endpoints: endpoint::probe().await,
         root,
     };
-    let ask = if args.yes {
-        Ask::Agreed
-    } else if screen::can_ask() && !as_json {
-        Ask::Person
-    } else {
-        Ask::Nobody
-    };
+    let ask = Ask::of(args.yes, as_json);
     if !as_json {
         screen::put(&shown(&found))?;
     }
@@ -102,7 +97,7 @@ pub(crate) async fn run(home: &Home, as_json: bool, args: &args::Init) -> Result
 
 /// Who agrees to what is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ask {
+pub(crate) enum Ask {
     /// `--yes` was given.
     Agreed,
     /// Somebody sits at the terminal.
@@ -112,9 +107,18 @@ enum Ask {
 }
 
 impl Ask {
+    /// Who agrees to what a command does.
+    pub(crate) fn of(is_agreed: bool, as_json: bool) -> Self {
+        match is_agreed {
+            true => Self::Agreed,
+            false if screen::can_ask() && !as_json => Self::Person,
+            false => Self::Nobody,
+        }
+    }
+
     /// The answer to a question. None is ever guessed: an unclear one asks again, the end of the input
     /// is a no.
-    fn is_agreed(self, question: &str) -> io::Result<bool> {
+    pub(crate) fn is_agreed(self, question: &str) -> io::Result<bool> {
         match self {
             Self::Agreed => return Ok(true),
             Self::Nobody => return Ok(false),
@@ -141,11 +145,14 @@ impl Ask {
 async fn check_key(home: &Home, found: &Found, ask: Ask, as_json: bool) -> Result<Checked, Failure> {
     let config = config::load(home, &found.root, Flags::default())?;
     let model = config.text(config::Key::Model).unwrap_or_default();
-    let checked = match key::prepare(&model) {
-        Err(why) => Checked::Refused(why),
-        Ok(call) => {
-            screen::say(&format!("  {}\n", call.announcement()))?;
-            if ask.is_agreed("Make this call?")? { call.make().await } else { Checked::NotAsked }
+    let checked = match Check::prepare(home, &model, &vendor(), Depth::Key) {
+        Err(error) => Checked::from(Report::refused(&model, error)),
+        Ok(check) => {
+            screen::say(&format!("  {}\n", check.announcement()))?;
+            match ask.is_agreed("Make this call?")? {
+                true => Checked::from(check.make().await),
+                false => Checked::NotAsked,
+            }
         }
     };
     if !as_json {

@@ -147,6 +147,12 @@ impl World {
         self.model.as_ref().map_or(0, Server::limited)
     }
 
+    /// The same as the bytes that came.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        let served = self.model.as_ref().map(Server::served).unwrap_or_default();
+        served.iter().map(|served| String::from_utf8(served.body.to_vec()).unwrap()).collect()
+    }
+
     /// The events of a run.
     pub(crate) fn events(&self, run: &str) -> Vec<Value> {
         self.ask(&["log", run, "--json"]).lines()

@@ -63,6 +63,14 @@ impl UseCases for House {
         Ok(api::Hello { api: api::VERSION, version: "0".into(), pid: 1, home, position: 0 })
     }
 
+    async fn model_list(&self) -> Result<api::Models, Error> {
+        Ok(api::Models { endpoints: vec![] })
+    }
+
+    async fn model_read(&self, wanted: api::ReadModels) -> Result<api::Models, Error> {
+        if wanted.refresh { nothing("models") } else { self.model_list().await }
+    }
+
     async fn mission_start(&self, wanted: api::StartMission) -> Result<api::Started, Error> {
         self.started.lock().unwrap().push(wanted);
         Ok(api::Started {
@@ -72,6 +80,7 @@ impl UseCases for House {
             line: "main".into(),
             base: "0".into(),
             model: "m".into(),
+            effort: None,
             warnings: vec![],
             environment: None,
             position: 0,
@@ -96,6 +105,8 @@ impl UseCases for House {
             line: String::new(),
             branch: String::new(),
             model: String::new(),
+            effort: None,
+            instead_of: None,
             status: "active".into(),
             end: None,
             reason: None,
@@ -156,7 +167,7 @@ impl UseCases for House {
 
     async fn costs(&self, by: api::By) -> Result<api::Costs, Error> {
         let total = api::Cost { key: "total".into(), ..api::Cost::default() };
-        Ok(api::Costs { by, rows: vec![], total })
+        Ok(api::Costs { by, rows: vec![], total, finished: 0 })
     }
 
     async fn search(&self, words: &str, limit: usize) -> Result<Vec<api::Hit>, Error> {

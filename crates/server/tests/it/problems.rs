@@ -4,7 +4,9 @@ use crate::house::serve;
 use crate::http::{HELLO, ask};
 
 /// Every route, so that none is forgotten by the handshake.
-const ROUTES: [&str; 23] = [
+const ROUTES: [&str; 25] = [
+    "GET /api/v1/models",
+    "POST /api/v1/models",
     "POST /api/v1/missions",
     "GET /api/v1/runs",
     "GET /api/v1/runs/run_a",

@@ -59,6 +59,17 @@
 //! A request whose last block asks for a summary is served the next `[[compaction]]`, and the last one
 //! again when there are fewer than are asked for.
 //!
+//! # The list of models
+//!
+//! ```toml
+//! [[model]]                         # GET /v1/models; without any: `scripted` and `scripted-small`
+//! id = "scripted"
+//! window = 200_000                  # these and the rest are said where the wire has a place for them
+//! max_output = 64_000
+//! vision = false
+//! thinking = true
+//! ```
+//!
 //! # Which turn is served
 //!
 //! The request alone decides: as many turns are behind it as it has assistant messages, and as many
@@ -71,6 +82,11 @@
 //! With [`Options::limits`] it has a bucket of requests and one of tokens that refill steadily, says in the
 //! head of each answer what is left, as the vendor of the wire does, and answers 429 beyond it.
 //!
+//! # The prompt cache
+//!
+//! With [`Options::caches`] tokens are counted as a vendor with a prompt cache counts them, in turns without
+//! `usage`.
+//!
 //! # The ledger
 //!
 //! With [`Options::ledger`] every request is appended to a file and synced before the first
@@ -78,8 +94,10 @@
 //! appends an entry each time it is called, which makes it an effect that must not be repeated;
 //! `GET /ledger?key=…` says how often that was done.
 
+mod cache;
 mod ledger;
 mod limits;
+mod models;
 mod rules;
 mod scenario;
 mod server;
@@ -87,5 +105,5 @@ mod wire;
 
 pub use ledger::{Ledger, Line};
 pub use limits::Limits;
-pub use scenario::{Call, Error as ParseError, Fault, FaultKind, Scenario, Turn, Usage, parse};
+pub use scenario::{Call, Error as ParseError, Fault, FaultKind, Listed, Scenario, Turn, Usage, parse};
 pub use server::{Error, Options, Served, Server, serve_forever};

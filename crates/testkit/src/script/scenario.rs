@@ -21,6 +21,25 @@ pub struct Scenario {
     /// The answers to requests for a summary, in order; the last one serves all further ones.
     #[serde(default, rename = "compaction")]
     pub compactions: Vec<Turn>,
+    /// The models that the server lists.
+    #[serde(default, rename = "model")]
+    pub models: Vec<Listed>,
+}
+
+/// A model that the server lists, with what it says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Listed {
+    /// Its id on the wire.
+    pub id: String,
+    /// Its window in tokens.
+    pub window: Option<u64>,
+    /// The most tokens of one answer.
+    pub max_output: Option<u64>,
+    /// Whether it sees images.
+    pub vision: Option<bool>,
+    /// Whether it reasons.
+    pub thinking: Option<bool>,
 }
 
 /// One scripted answer. Blocks come in the order raw, thinking, text, calls.
@@ -174,6 +193,8 @@ struct File {
     turns: Vec<Turn>,
     #[serde(default, rename = "compaction")]
     compactions: Vec<Turn>,
+    #[serde(default, rename = "model")]
+    models: Vec<Listed>,
     #[serde(default, rename = "scenario")]
     scenarios: Vec<Scenario>,
 }
@@ -184,13 +205,17 @@ struct File {
 /// When it has another form, or a turn cannot be served.
 pub fn parse(text: &str) -> Result<Vec<Scenario>, Error> {
     let file: File = toml::from_str(text).map_err(|error| Error::Form(Box::new(error)))?;
-    let File { name, matches, heard, turns, compactions, mut scenarios } = file;
+    let File { name, matches, heard, turns, compactions, models, mut scenarios } = file;
     match (turns.is_empty(), scenarios.is_empty()) {
         (true, true) => return Err(Error::Empty),
         (true, false) if !compactions.is_empty() => return Err(Error::Mixed),
         (false, false) => return Err(Error::Mixed),
-        (false, true) => scenarios.push(Scenario { name, matches, heard, turns, compactions }),
-        (true, false) => {}
+        (false, true) => scenarios.push(Scenario { name, matches, heard, turns, compactions, models }),
+        (true, false) => {
+            if let Some(first) = scenarios.first_mut() {
+                first.models.extend(models);
+            }
+        }
     }
     for scenario in &scenarios {
         for (place, turn) in scenario.turns.iter().chain(&scenario.compactions).enumerate() {

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use super::cache::Cache;
 use super::ledger::{Ledger, Line};
 use super::limits::{Limits, Meter, Metered};
 use super::rules;
@@ -32,6 +33,8 @@ const MAX_BODY_BYTES: usize = 32 << 20;
 pub struct Options {
     /// The port on 127.0.0.1; 0 takes a free one.
     pub port: u16,
+    /// Whether it keeps a prompt cache.
+    pub caches: bool,
     /// The file that every request is written to before it is answered.
     pub ledger: Option<PathBuf>,
     /// The directory that every request's bytes are written to.
@@ -86,10 +89,11 @@ pub struct Server {
 }
 
 #[derive(Debug)]
-struct House {
-    scenarios: Vec<Scenario>,
+pub(super) struct House {
+    pub(super) scenarios: Vec<Scenario>,
     ledger: Option<Ledger>,
     record: Option<PathBuf>,
+    cache: Option<Cache>,
     key: Option<String>,
     meter: Option<Meter>,
     /// Attempts per scenario, turn and conversation.
@@ -105,7 +109,7 @@ impl Server {
     /// # Errors
     /// When the port, the ledger or the record directory cannot be had.
     pub async fn start(scenarios: Vec<Scenario>, options: Options) -> Result<Self, Error> {
-        let Options { port, ledger, record, key, limits } = options;
+        let Options { port, caches, ledger, record, key, limits } = options;
         let ledger = match ledger {
             Some(path) => {
                 Some(Ledger::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?)
@@ -124,6 +128,7 @@ impl Server {
             scenarios,
             ledger,
             record,
+            cache: caches.then(Cache::default),
             key,
             meter: limits.map(Meter::new),
             attempts: Mutex::default(),
@@ -186,6 +191,7 @@ fn router(house: Arc<House>) -> Router {
         .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/v1/responses/input_tokens", post(input_tokens))
         .route("/tokenize", post(tokenize))
+        .route("/v1/models", get(super::models::list))
         .route("/ledger", get(ledger_entries).post(ledger_append))
         .fallback(async || refusal(Wire::Messages, 404, "no such endpoint"))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -341,7 +347,7 @@ impl Plan<'_> {
 
 impl House {
     /// The refusal of a caller without the vendor's headers.
-    fn stranger(&self, wire: Wire, headers: &HeaderMap) -> Option<Response> {
+    pub(super) fn stranger(&self, wire: Wire, headers: &HeaderMap) -> Option<Response> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = text("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let key = text("x-api-key").or(bearer).filter(|key| !key.is_empty());
@@ -485,6 +491,7 @@ impl House {
             scenario: plan.scenario,
             turn: plan.turn,
             body_bytes,
+            input: self.cache.as_ref().map(|cache| cache.ask(plan.wire, request)),
         };
         if request["stream"] != true {
             return Json(plan.wire.message(turn, &asked)).into_response();

@@ -124,20 +124,21 @@ fn silence_in_the_middle_of_a_stream() {
 fn an_address_that_is_no_vendor() {
     let world = World::new(MEND);
     let base = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let answering = std::thread::spawn({
+    std::thread::spawn({
         let base = base.try_clone().unwrap();
         move || {
             use std::io::{Read as _, Write as _};
-            let (mut stream, _) = base.accept().unwrap();
-            let _ = stream.read(&mut [0; 65536]);
-            let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi";
-            stream.write_all(page.as_bytes()).unwrap();
+            // It is asked for its models too, and has none.
+            for mut stream in base.incoming().flatten() {
+                let _ = stream.read(&mut [0; 65536]);
+                let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi";
+                let _ = stream.write_all(page.as_bytes());
+            }
         }
     });
     let mut command = world.regie(&RUN);
     command.env("ANTHROPIC_BASE_URL", format!("http://{}", base.local_addr().unwrap()));
     let said = finish(command);
-    answering.join().unwrap();
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.out.contains("text/html") && said.flat().contains("check ANTHROPIC_BASE_URL"), "{said:?}");
     assert_eq!(world.ask(&["runs", "--json"]).json()[0]["code"], "model.not_a_stream");

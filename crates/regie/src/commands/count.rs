@@ -1,11 +1,10 @@
-//! `regie models`: what is known of models, and what they make of a text.
+//! `regie models count`: the tokens of a text.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Subcommand;
 use models::config::Error as ConfigError;
 use models::count::{self, How};
 use models::{Adapter, Block, Config as Connection, Message, Provider, Request, Wire, catalogue};
@@ -19,12 +18,6 @@ use crate::screen::{self, text};
 /// The longest text that is counted, in bytes.
 const MOST: usize = 8 << 20;
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Models {
-    /// Count the tokens of a text, and say how they were counted
-    Count(Count),
-}
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct Count {
     /// A file of text; `-` reads it from stdin
@@ -35,13 +28,7 @@ pub(crate) struct Count {
     pub(crate) model: Option<String>,
 }
 
-pub(super) async fn run(context: &Context, command: Models) -> Result<Exit, Failure> {
-    match command {
-        Models::Count(args) => count(context, args).await,
-    }
-}
-
-async fn count(context: &Context, args: Count) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: Count) -> Result<Exit, Failure> {
     let words = read(&args.file)?;
     let here = std::env::current_dir().unwrap_or_default();
     let flags = Flags { model: args.model, ..Flags::default() };
@@ -55,6 +42,7 @@ async fn count(context: &Context, args: Count) -> Result<Exit, Failure> {
         tools: Vec::new(),
         messages: vec![Message::user(vec![Block::text(&words)])],
         effort: None,
+        extras: models::Extras::default(),
     };
     let body = wire.compose(&request).map_err(|error| Failure::new(error.to_string()))?;
     let (provider, why) = match provider(context, wire) {
