@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-pub use domain::{Effort, Service};
+pub use domain::{Effort, Instead, Service};
 use serde::{Deserialize, Serialize};
 
 pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
@@ -39,9 +39,12 @@ pub struct StartMission {
     /// Commands that must exit with 0 before the mission may end as done.
     #[serde(default)]
     pub done: Vec<String>,
-    /// The model of the main loop; the default one otherwise.
+    /// The model of the main loop; otherwise the default one of a vendor whose key is handed over.
     #[serde(default)]
     pub model: Option<String>,
+    /// Others, in their order, for when the first choice cannot be asked as the mission begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub or: Vec<String>,
     /// How much work the model puts into an answer; the vendor's default otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
@@ -252,6 +255,9 @@ pub struct Started {
     pub base: String,
     /// The model of the main loop.
     pub model: String,
+    /// How much work it puts into an answer; the vendor's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// What the owner should know: uncommitted changes that are left out, a missing jail, an unknown
     /// price.
     pub warnings: Vec<String>,
@@ -279,6 +285,12 @@ pub struct Run {
     pub branch: String,
     /// The model.
     pub model: String,
+    /// How much work it puts into an answer; the vendor's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// The first choice, when it could not be asked as the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<Instead>,
     /// `active`, `waiting` (at a gate), `parked` or `ended`.
     pub status: String,
     /// How it ended, as `done`.
@@ -363,7 +375,7 @@ pub struct Delta {
     pub run: String,
     /// The step.
     pub step: u64,
-    /// `text`, `thinking`, `tool`, `output` or `retry`.
+    /// `text`, `thinking`, `tool`, `output`, `retry` or `waiting`.
     pub kind: String,
     /// The piece.
     pub text: String,
@@ -552,6 +564,9 @@ pub struct Costs {
     pub rows: Vec<Cost>,
     /// All of them together.
     pub total: Cost,
+    /// Missions that have ended as done. What all of them cost, the others included, bought these.
+    #[serde(default)]
+    pub finished: u64,
 }
 
 /// What one row spent.

@@ -3,6 +3,7 @@
 
 use domain::{Millis, Timestamp};
 use kernel::port::Refused;
+use models::Parameter;
 use models::call::Error;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,14 @@ pub struct ModelFailure {
     pub retryable: bool,
 }
 
+/// The codes of a parameter that the vendor does not take.
+const PARAMETERS: [(Parameter, &str); 4] = [
+    (Parameter::CacheKey, "model.no_cache_key"),
+    (Parameter::Reasoning, "model.no_reasoning"),
+    (Parameter::Effort, "model.no_effort"),
+    (Parameter::Recall, "model.no_recall"),
+];
+
 /// The code of a conversation that is longer than the model's window.
 pub const CONTEXT_TOO_LONG: &str = "model.context_too_long";
 
@@ -50,6 +59,11 @@ impl ModelFailure {
             retry_at: wait.map(|wait| now.plus(wait)),
             retryable: error.is_retryable(),
         }
+    }
+
+    /// The parameter that the vendor does not take, when that is why.
+    pub fn parameter(&self) -> Option<Parameter> {
+        PARAMETERS.iter().find(|(_, code)| *code == self.code).map(|(parameter, _)| *parameter)
     }
 
     /// What only the owner can mend: the run is parked with it instead of failing.
@@ -78,6 +92,10 @@ fn words(error: &Error) -> (&'static str, &'static str) {
         Error::Unauthorized(_) => ("model.unauthorized", "check the key, then `regie resume`"),
         Error::RateLimited { .. } => ("model.rate_limited", "lower the load on this key"),
         Error::Overloaded(_) => ("model.overloaded", "the vendor is overloaded; try again later"),
+        Error::Unsupported { parameter, .. } => {
+            let known = PARAMETERS.iter().find(|(known, _)| known == parameter);
+            (known.map_or("model.bad_request", |(_, code)| code), "")
+        }
         Error::BadRequest(_) => ("model.bad_request", "the vendor does not take this request"),
         Error::ContextTooLong(_) => (CONTEXT_TOO_LONG, "cut the goal into smaller missions"),
         Error::NoCredit(_) => ("model.no_credit", "add credit to the account, then `regie resume`"),

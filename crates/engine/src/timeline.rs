@@ -356,7 +356,8 @@ fn count(files: usize) -> String {
 fn model_answer(item: Item, payload: Option<&Payload>) -> Item {
     let Some(response) = json::<Response>(payload) else { return item };
     let tokens = response.usage.total_input().saturating_add(response.usage.output);
-    let detail = [lines(&response.text(), 40), words::definition(&response)].join("\n");
+    let said = [lines(&response.text(), 40), words::definition(&response), words::described(&response)];
+    let detail = format!("{}{}", reasoning(&response), said.join("\n"));
     let mut outcome = format!("{tokens} tokens");
     if let Stop::Other(reason) = &response.stop {
         outcome.push_str(&match reason.as_str() {
@@ -365,6 +366,14 @@ fn model_answer(item: Item, payload: Option<&Payload>) -> Item {
         });
     }
     Item { outcome, detail: detail.trim().into(), ..item }
+}
+
+/// What the model shows of its reasoning, told apart from what it says.
+fn reasoning(response: &Response) -> String {
+    match lines(response.reasoning().trim(), 6) {
+        text if text.is_empty() => text,
+        text => format!("[reasoning] {text}\n"),
+    }
 }
 
 fn tool_output(item: Item, payload: Option<&Payload>) -> Item {

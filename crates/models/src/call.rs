@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::http::causes;
-use crate::{Wire, tls};
+use crate::{Parameter, Wire, tls};
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
@@ -83,6 +83,14 @@ pub enum Error {
     /// 400: the request is not what the vendor accepts.
     #[error("{0}; the request will not pass unchanged")]
     BadRequest(Answer),
+    /// 400: the vendor takes the conversation, but not a parameter beside it.
+    #[error("{answer}; the model takes no {parameter}: {}", .parameter.mend())]
+    Unsupported {
+        /// What the vendor said.
+        answer: Answer,
+        /// What it does not take.
+        parameter: Parameter,
+    },
     /// The conversation is longer than the model's window, or than the vendor's size limit.
     #[error("{0}; shorten or compact the conversation")]
     ContextTooLong(Answer),
@@ -97,7 +105,7 @@ pub enum Error {
         /// What makes it able to.
         mend: &'static str,
     },
-    /// 404 or 405: nothing answers at this path.
+    /// 404, 405 or 501: nothing answers at this path.
     #[error("{0}; nothing takes calls at this path, so check {url}, which is to end before or with /v1", url = .0.at.wire.url_env())]
     NoSuchPath(Answer),
     /// A refusal that is a web page: most likely of somebody in between.
@@ -269,6 +277,7 @@ impl Error {
             Self::Proxy { what, .. } => matches!(what, ByProxy::Unreachable),
             Self::Unauthorized(_)
             | Self::BadRequest(_)
+            | Self::Unsupported { .. }
             | Self::ContextTooLong(_)
             | Self::NotFound { .. }
             | Self::NoCredit(_)

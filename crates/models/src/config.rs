@@ -209,7 +209,7 @@ fn owner(key: &str) -> Option<Wire> {
     openai.iter().any(|head| key.starts_with(head)).then_some(Wire::Responses)
 }
 
-fn key_names(wire: Wire) -> String {
+pub(crate) fn key_names(wire: Wire) -> String {
     match wire {
         Wire::Messages => format!("{} (or {TOKEN_ENV})", wire.key_env()),
         Wire::Responses | Wire::Chat => wire.key_env().to_owned(),

@@ -88,13 +88,13 @@ impl Fault {
             Self::Expired | Self::NotYetValid => {
                 "check this machine's clock, or have the certificate renewed, and resume".to_owned()
             }
-            Self::WrongName => format!("check the host in {url}, or the proxy in between"),
+            Self::WrongName => format!("check the host in {url}, or the proxy in between, and resume"),
             Self::Revoked | Self::Certificate => {
                 "have the server's certificate replaced, and resume".to_owned()
             }
             Self::ClientCertificate => format!("Regie has none; set {url} to a gateway that asks for a key"),
-            Self::Plain => format!("if that is meant, set {url} to an http:// address"),
-            Self::Encrypted => format!("if it wants TLS, set {url} to an https:// address"),
+            Self::Plain => format!("if that is meant, set {url} to an http:// address and resume"),
+            Self::Encrypted => format!("if it wants TLS, set {url} to an https:// address and resume"),
             Self::TooOld => "have the server speak TLS 1.2 or 1.3, and resume".to_owned(),
             Self::Cut | Self::Other => format!("check that {url} names a TLS server, and resume"),
         }

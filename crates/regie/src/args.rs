@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{age, dollars, span};
+use crate::commands::Count;
+use crate::config::{age, dollars, effort, span};
 
 /// Agents on your own machines: durable, jailed, under leases and gates.
 #[derive(Debug, Parser)]
@@ -231,9 +232,12 @@ pub(crate) struct Run {
     /// A command that must exit with 0 before the mission counts as done; may be repeated
     #[arg(long, value_name = "COMMAND")]
     pub(crate) done: Vec<String>,
-    /// The model of the main loop
+    /// The model of the main loop, and no other
     #[arg(long)]
     pub(crate) model: Option<String>,
+    /// How much work it puts into an answer: low, medium, high, xhigh or max
+    #[arg(long, value_parser = effort)]
+    pub(crate) effort: Option<domain::Effort>,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
     /// Take your uncommitted changes along; otherwise the run starts from HEAD
@@ -276,6 +280,8 @@ pub(crate) struct Models {
 pub(crate) enum OfModels {
     /// Try models out: two small calls each, whose cost is said before
     Check(CheckModels),
+    /// Count the tokens of a text, and say how they were counted
+    Count(Count),
 }
 
 #[derive(Debug, clap::Args)]

@@ -77,6 +77,8 @@ impl Known {
             price: self.price.clone(),
             effort: None,
             batch: false,
+            reasoning: super::reasons(&self.model.name) && self.model.thinking != Some(false),
+            instead_of: None,
         }
     }
 

@@ -57,7 +57,16 @@ const MAX_OUTPUT: u32 = 16_000;
 #[must_use]
 pub fn terms(model: &str) -> Terms {
     let window = window(model);
-    Terms { window, max_output: max_output(window), price: price(model), effort: None, batch: false }
+    let (price, reasoning) = (price(model), reasons(model));
+    let max_output = max_output(window);
+    Terms { window, max_output, price, effort: None, batch: false, reasoning, instead_of: None }
+}
+
+/// Whether a model is known to reason as it sees fit and to show a summary of that, on its vendor's own wire.
+fn reasons(model: &str) -> bool {
+    let name = price::undated(bare(model));
+    let is_known = matches!(name, SCRIPTED | SCRIPTED_SMALL) || models().any(|known| known == name);
+    is_known && Wire::of(model) != Wire::Chat
 }
 
 /// The window of a model in tokens, question and answer together, when only its name is known.

@@ -9,6 +9,6 @@ mod fold;
 mod list;
 mod whole;
 
-pub(crate) use compose::body as compose;
+pub(crate) use compose::{body as compose, scale};
 pub(crate) use fold::Fold;
 pub(crate) use list::list;

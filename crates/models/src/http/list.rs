@@ -102,6 +102,7 @@ fn at(mut error: call::Error, url: &Url) -> call::Error {
         | E::Status(answer)
         | E::RateLimited { answer, .. }
         | E::NoTools { answer, .. }
+        | E::Unsupported { answer, .. }
         | E::NotFound { answer, .. } => &mut answer.at,
         E::Redirected { at, .. }
         | E::Tls { at, .. }
@@ -110,10 +111,9 @@ fn at(mut error: call::Error, url: &Url) -> call::Error {
         | E::Connect { at, .. }
         | E::Cut { at, .. }
         | E::Idle { at, .. }
-        | E::Malformed { at, .. }
-        | E::NotAStream { at, .. }
-        | E::NotAList { at, .. }
-        | E::NotARequest { at, .. } => at,
+        | E::NotAList { at, .. } => at,
+        // The others are of calls to a model.
+        _ => return error,
     };
     place.url = shown.as_str().into();
     error

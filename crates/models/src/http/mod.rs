@@ -1,14 +1,17 @@
 //! Calls over HTTP, whatever the wire: the bytes out, the event stream in, and again when that makes
 //! sense.
 
+mod count;
 mod list;
 mod network;
 mod read;
 mod refusal;
 mod retry;
+mod rooms;
 mod whole;
 
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,13 +24,17 @@ use reqwest::header::{
 use reqwest::redirect::Policy;
 use reqwest::{Client as Http, Url};
 use serde::Deserialize;
+use tokio::time::Instant;
 
 pub(crate) use network::causes;
 pub(crate) use read::{Fault, Fold};
 pub(crate) use whole::Whole;
 
 use crate::call::{self, Endpoint};
+use crate::catalogue;
 use crate::config::{Config, Credential, Error as ConfigError};
+use crate::limit::rules::{Need, Said};
+use crate::limit::{Limiter, Limits, Permit, TooLong};
 use crate::{Delta, Response, Secret, Usage, Wire};
 use read::{Broken, Stopped, guarded};
 use refusal::{Refusal, classify};
@@ -35,6 +42,10 @@ use whole::Form;
 
 /// An error answer is read up to here.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
+/// A shorter wait for the vendor's limits is not told.
+const WORTH_TELLING: Duration = Duration::from_secs(1);
+/// How long a prompt that was sent is in the vendor's cache at the least.
+const WARM: Duration = Duration::from_secs(240);
 
 /// One vendor's endpoint and what is known about calling it. Holds one connection pool.
 #[derive(Debug)]
@@ -44,6 +55,22 @@ pub(crate) struct Client {
     at: Endpoint,
     secret: Option<Secret>,
     config: Config,
+    limiter: Arc<Limiter>,
+    warm: Mutex<Option<Warm>>,
+}
+
+/// A prompt that the vendor has in its cache: what is read from there does not count against its limits.
+#[derive(Clone, Copy, Debug)]
+struct Warm {
+    bytes: usize,
+    since: Instant,
+}
+
+/// What a request says of itself.
+struct Asked {
+    /// The model, by the name that Regie has for it.
+    model: String,
+    need: Need,
 }
 
 /// A failed attempt, and what decides about the next one.
@@ -64,8 +91,20 @@ impl From<call::Error> for Failure {
     }
 }
 
+impl Failure {
+    /// Whether the vendor said when to come again because of its limits: then nobody calls it before.
+    fn shuts(&self, permit: &Permit) -> bool {
+        let (call::Error::RateLimited { answer, .. } | call::Error::Overloaded(answer)) = &self.error else {
+            return false;
+        };
+        let said = Said { status: answer.status, message: answer.message.clone() };
+        permit.refused(said, self.retry_after);
+        self.retry_after.is_some()
+    }
+}
+
 impl Client {
-    pub(crate) fn new(config: Config) -> Result<Self, ConfigError> {
+    pub(crate) fn new(config: Config, limits: &Limits) -> Result<Self, ConfigError> {
         let url = config.endpoint()?;
         // Fails when another provider is installed already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -83,15 +122,25 @@ impl Client {
         if let Some(proxy) = &proxy {
             http = http.proxy(proxy.to_client().map_err(ConfigError::Client)?);
         }
-        if let Some(certificates) = config.network.certificates()? {
+        let is_tls =
+            url.scheme() == "https" || proxy.as_ref().is_some_and(|proxy| proxy.shown.starts_with("https:"));
+        let certificates = match is_tls {
+            true => config.network.certificates()?,
+            // Without TLS none is read, and none can be in the way.
+            false => Some(Vec::new()),
+        };
+        if let Some(certificates) = certificates {
             http = http.tls_certs_only(certificates);
         }
         let proxy = proxy.map(|proxy| proxy.shown.into());
+        let secret = config.credential.secret().cloned();
         Ok(Self {
+            limiter: limits.limiter(config.wire, &url, secret.as_ref()),
+            warm: Mutex::new(None),
             http: http.build().map_err(ConfigError::Client)?,
             at: Endpoint { wire: config.wire, url: url.as_str().into(), proxy },
             url,
-            secret: config.credential.secret().cloned(),
+            secret,
             config,
         })
     }
@@ -105,21 +154,42 @@ impl Client {
         body: Bytes,
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Response, call::Error> {
-        let asked = self.asked(&body)?;
+        let Asked { model: asked, need } = self.asked(&body)?;
+        let place = self.limiter.place();
+        let mut is_told = false;
         let mut lost = Usage::default();
         let mut attempt = 1;
         loop {
-            let failure = match self.attempt::<F>(&asked, body.clone(), on_delta).await {
-                Ok(response) => return Ok(Response { attempts: attempt, lost, ..response }),
+            let mut on_wait = |wait: Option<Duration>| {
+                // What is over before it is read is not worth a line.
+                let is_long = wait.is_none_or(|wait| wait >= WORTH_TELLING);
+                if is_long && !std::mem::replace(&mut is_told, true) {
+                    on_delta(Delta::Waiting { wait });
+                }
+            };
+            let admitted =
+                self.limiter.admit(place, need.clone(), self.config.max_retry_after, &mut on_wait).await;
+            let permit = admitted.map_err(|late| self.late(late))?;
+            let failure = match self.attempt::<F>(&asked, body.clone(), &permit, on_delta).await {
+                Ok(response) => {
+                    self.warmed(body.len(), &response.usage);
+                    return Ok(Response { attempts: attempt, lost, ..response });
+                }
                 Err(failure) => failure,
             };
+            let is_shut = failure.shuts(&permit);
+            drop(permit);
             lost = lost.plus(failure.usage);
             let Some(wait) = self.wait_before_next(attempt, &failure) else {
                 return Err(failure.error);
             };
             tracing::warn!(attempt, wait_ms = wait.as_millis(), error = %failure.error, "model call is made again");
             on_delta(Delta::Retrying { attempt, wait, why: failure.error.to_string() });
-            tokio::time::sleep(wait).await;
+            // Where the vendor said when to come again, nobody is let in before, and this call first.
+            match is_shut {
+                true => is_told = true,
+                false => tokio::time::sleep(wait).await,
+            }
             attempt += 1;
         }
     }
@@ -140,24 +210,62 @@ impl Client {
         }
     }
 
-    /// The model that a request asks for, by the name that Regie has for it: a local model keeps its
-    /// prefix, so that it is never taken for the vendor's model of the same name and price.
-    fn asked(&self, body: &[u8]) -> Result<String, call::Error> {
+    /// What a request asks for, and what it takes of the vendor's limits. A local model keeps its prefix, so
+    /// that it is never taken for the vendor's model of the same name and price.
+    fn asked(&self, body: &[u8]) -> Result<Asked, call::Error> {
         #[derive(Deserialize)]
         struct Head {
             model: String,
+            #[serde(alias = "max_output_tokens", default)]
+            max_tokens: u64,
         }
-        match (serde_json::from_slice::<Head>(body), self.config.wire) {
-            (Ok(head), Wire::Chat) => Ok(format!("local/{}", head.model)),
-            (Ok(head), Wire::Messages | Wire::Responses) => Ok(head.model),
-            (Err(source), _) => Err(call::Error::NotARequest { at: self.at.clone(), source }),
-        }
+        let head: Head = serde_json::from_slice(body)
+            .map_err(|source| call::Error::NotARequest { at: self.at.clone(), source })?;
+        let input = self.expected_input(body.len());
+        let of = match self.config.wire {
+            // Answers are counted as they come.
+            Wire::Messages => [1, input, input, 1],
+            // What is bigger is counted: the request, or all that the answer may have.
+            Wire::Responses | Wire::Chat => [1, input.max(head.max_tokens), input, 1],
+        };
+        let model = match self.config.wire {
+            Wire::Chat => format!("local/{}", head.model),
+            Wire::Messages | Wire::Responses => head.model,
+        };
+        Ok(Asked { need: Need { model: model.clone(), of }, model })
+    }
+
+    /// Tokens of input that a request of so many bytes will be counted with, rather too many than too few.
+    fn expected_input(&self, bytes: usize) -> u64 {
+        let warm = *self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        let cached = warm.filter(|warm| warm.bytes <= bytes && warm.since.elapsed() < WARM);
+        let fresh = bytes.saturating_sub(cached.map_or(0, |warm| warm.bytes));
+        catalogue::estimate(fresh, 0, None).input.max(1)
+    }
+
+    fn warmed(&self, bytes: usize, usage: &Usage) {
+        let is_cached = usage.cache_read > 0 || usage.cache_write > 0;
+        // OpenAI counts what is read from the cache like all else.
+        let warm =
+            (self.config.wire == Wire::Messages && is_cached).then(|| Warm { bytes, since: Instant::now() });
+        *self.warm.lock().unwrap_or_else(PoisonError::into_inner) = warm;
+    }
+
+    fn late(&self, late: TooLong) -> call::Error {
+        let said = late.said.unwrap_or_else(|| Said {
+            status: 429,
+            message: "by its last answer there is no room left for this call".to_owned(),
+        });
+        let Said { status, message } = said;
+        let answer = call::Answer { at: self.at.clone(), status, message, request_id: None };
+        call::Error::RateLimited { answer, retry_after: Some(late.wait) }
     }
 
     async fn attempt<F: Whole>(
         &self,
         asked: &str,
         body: Bytes,
+        permit: &Permit,
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Response, Failure> {
         let sending = self.http.post(self.url.clone()).body(body).send();
@@ -166,6 +274,7 @@ impl Client {
             Ok(Err(error)) => return Err(self.network(error).into()),
             Err(_) => return Err(self.idle().into()),
         };
+        permit.heard(rooms::of(response.headers()), response.status().is_success());
         let request_id =
             ["request-id", "x-request-id"].iter().find_map(|name| header(response.headers(), name));
         if !response.status().is_success() {

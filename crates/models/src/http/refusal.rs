@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::call::{Answer, Endpoint, Error};
-use crate::{Secret, tls};
+use crate::{Parameter, Secret, tls};
 
 /// What is known of an error answer.
 pub(super) struct Refusal<'a> {
@@ -23,13 +23,15 @@ pub(super) struct Refusal<'a> {
 struct Said {
     kind: String,
     code: String,
+    /// The field of the request that is at fault.
+    field: String,
     status: Option<u16>,
     message: Option<String>,
 }
 
 pub(super) fn classify(refusal: Refusal<'_>) -> Error {
     let (said, request_id) = read(refusal.body);
-    let Said { kind, code, status, message } = said;
+    let Said { kind, code, field, status, message } = said;
     let is_typed = !kind.is_empty() || !code.is_empty();
     let page = page(refusal.body);
     let is_page = page.is_some();
@@ -65,7 +67,7 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
             || message.to_ascii_lowercase().contains("credit balance is too low");
     match status {
         // What a proxy or a firewall says has a page around it; the vendor's own words never have.
-        300..500 if is_page && !matches!(status, 408 | 409 | 425 | 429) => Error::Page(answer),
+        300..500 | 501 if is_page && !matches!(status, 408 | 409 | 425 | 429) => Error::Page(answer),
         402 => Error::NoCredit(answer),
         // An account without money answers 429 or 400 as well, and waiting does not mend it.
         400 | 403 | 429 if is_broke => Error::NoCredit(answer),
@@ -75,11 +77,14 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
         429 => Error::RateLimited { answer, retry_after: refusal.retry_after },
         401 | 403 => Error::Unauthorized(answer),
         404 if !is_typed && !message.to_ascii_lowercase().contains("model") => Error::NoSuchPath(answer),
-        405 => Error::NoSuchPath(answer),
+        405 | 501 => Error::NoSuchPath(answer),
         404 => Error::NotFound { answer, model: refusal.model.to_owned() },
         413 => Error::ContextTooLong(answer),
         400 | 500 if is_too_long(&message) => Error::ContextTooLong(answer),
-        400 | 422 => Error::BadRequest(answer),
+        400 | 422 => match Parameter::refused(refusal.at.wire, &field, &message) {
+            Some(parameter) => Error::Unsupported { answer, parameter },
+            None => Error::BadRequest(answer),
+        },
         _ => Error::Status(answer),
     }
 }
@@ -102,6 +107,7 @@ fn read(body: &str) -> (Said, Option<String>) {
     let said = Said {
         kind: text("type").unwrap_or_default(),
         code: text("code").unwrap_or_default(),
+        field: text("param").unwrap_or_default(),
         status: number.and_then(|code| u16::try_from(code).ok()),
         message: text("message").or(text("detail")),
     };

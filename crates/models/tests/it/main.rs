@@ -9,11 +9,15 @@ mod catalogue;
 mod chat;
 mod compose;
 mod config;
+mod count;
+mod extras;
 mod journal;
+mod limits;
 mod list;
 mod network;
 mod refused;
 mod responses;
+mod routing;
 mod stream;
 mod suite;
 
@@ -66,6 +70,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         tools: vec![tool("read"), tool("shell")],
         messages,
         effort: None,
+        extras: models::Extras::default(),
     }
 }
 

@@ -197,6 +197,10 @@ fn certificates_that_cannot_be_read_are_named() {
         );
         let said = error.to_string();
         assert!(said.contains(name) && said.contains(value) && said.contains("PEM"), "{said}");
+        assert!(
+            on(Wire::Chat, "http://localhost", network(&[(name, value)])).is_ok(),
+            "none is needed there"
+        );
     }
 }
 

@@ -92,6 +92,7 @@ async fn a_model_that_is_not_there_is_told_from_a_path_that_is_not() {
             ("404 Not Found", r#"{"detail":"Not Found"}"#),
             ("404 Not Found", ""),
             ("405 Method Not Allowed", r#"{"detail":"Method Not Allowed"}"#),
+            ("501 Not Implemented", "Unsupported method"),
         ] {
             let found = call(wire, answer(status, "", body)).await;
             let error = check(body, found, &[&status[..3], "nothing takes calls at this path", url]);

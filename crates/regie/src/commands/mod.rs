@@ -4,6 +4,7 @@ mod audit;
 mod catalogue;
 mod config;
 mod costs;
+mod count;
 mod fork;
 mod gate;
 mod goal;
@@ -24,6 +25,7 @@ use control::api;
 use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 pub(crate) use config::place;
+pub(crate) use count::Count;
 
 use crate::args::{self, Args, Command, Gate};
 use crate::client::Client;

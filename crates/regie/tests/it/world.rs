@@ -142,6 +142,17 @@ impl World {
         served.iter().map(|served| serde_json::from_slice(&served.body).unwrap()).collect()
     }
 
+    /// How many requests the model turned away because of its limits.
+    pub(crate) fn limited(&self) -> usize {
+        self.model.as_ref().map_or(0, Server::limited)
+    }
+
+    /// The same as the bytes that came.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        let served = self.model.as_ref().map(Server::served).unwrap_or_default();
+        served.iter().map(|served| String::from_utf8(served.body.to_vec()).unwrap()).collect()
+    }
+
     /// The events of a run.
     pub(crate) fn events(&self, run: &str) -> Vec<Value> {
         self.ask(&["log", run, "--json"]).lines()
