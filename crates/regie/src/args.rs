@@ -289,7 +289,7 @@ pub(crate) enum OfModels {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckModels {
-    /// The models [default: those that are configured]
+    /// The models [default: those of the roles]
     #[arg(value_name = "MODEL")]
     pub(crate) models: Vec<String>,
     /// Make the calls without asking

@@ -8,8 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use control::{api, error::Kind};
 use models::catalogue::{self, Known, Listing, Origin};
+use models::count::How;
 use models::{
-    Adapter, Block, Delta, Message, Provider, RawJson, Request, Response, ToolSpec, Usage, Wire, call,
+    Adapter, Block, Count, Delta, Message, Provider, RawJson, Request, Response, ToolSpec, Usage, Wire, call,
 };
 use serde::Serialize;
 
@@ -221,6 +222,7 @@ impl Check {
         if self.depth == Depth::Whole {
             usage = usage.plus(self.tool(&first, &mut lines).await);
             lines.push(said_usage(&first));
+            lines.push(counted(self.provider.count(&self.body).await));
             lines.extend(self.known(listing).await);
         }
         self.report(lines, usage, true)
@@ -359,6 +361,12 @@ fn said_usage(response: &Response) -> Line {
     }
     let (input, output) = (text::count(usage.total_input()), text::count(usage.output));
     Line::ok("usage", format!("{input} tokens in, {output} out"))
+}
+
+fn counted(count: Count) -> Line {
+    let said = format!("{}, {}", text::of(count.tokens, "token", "tokens"), count.how.words());
+    let mark = if count.how == How::Vendor { Mark::Ok } else { Mark::Info };
+    Line::new("count", mark, said)
 }
 
 fn window(known: &Known) -> Line {

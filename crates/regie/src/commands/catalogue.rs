@@ -1,14 +1,13 @@
 //! `regie models`: what can be asked, as endpoints say of themselves; and whether it works.
 
-use control::api::{Endpoint, Model, Models, ReadModels, Vendor};
-use models::Wire;
+use control::api::{Endpoint, Model, Models, ReadModels};
 use models::catalogue::Origin;
 use serde_json::json;
 
 use super::{Context, place, vendor};
 use crate::args;
 use crate::check::{self, Check, Depth, Mark, Report};
-use crate::config::{self, Flags, Key};
+use crate::config::{self, Flags};
 use crate::failure::{Exit, Failure};
 use crate::init::Ask;
 use crate::screen::{self, clock, style, table, text};
@@ -41,10 +40,11 @@ async fn list(context: &Context, all: bool, refresh: bool) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// The models that something is set to, with what it is.
+/// The models that roles have with the keys that are there, with the role.
 fn marks(context: &Context) -> Result<Vec<(String, &'static str)>, Failure> {
     let config = config::load(&context.home, &place(std::path::Path::new("."))?, Flags::default())?;
-    Ok(config.text(Key::Model).map(|model| (model, "main loop")).into_iter().collect())
+    let roles = config.roles().into_iter();
+    Ok(roles.filter_map(|set| Some((set.chosen.ok()?.choice.model, set.role.name()))).collect())
 }
 
 fn shown(models: &Models, marks: &[(String, &'static str)], width: usize) -> String {
@@ -107,7 +107,9 @@ fn row(model: &Model, marks: &[(String, &'static str)]) -> Vec<String> {
     if model.is_other {
         able.push("no conversation");
     }
-    let marks = marks.iter().filter(|(name, _)| *name == model.name).map(|(_, role)| format!("← {role}"));
+    let roles: Vec<&str> =
+        marks.iter().filter(|(name, _)| *name == model.name).map(|(_, role)| *role).collect();
+    let marks = (!roles.is_empty()).then(|| format!("← {}", roles.join(", ")));
     let notes: Vec<String> =
         [able.join(", ")].into_iter().filter(|able| !able.is_empty()).chain(marks).collect();
     vec![
@@ -123,7 +125,7 @@ fn row(model: &Model, marks: &[(String, &'static str)]) -> Vec<String> {
 async fn check(context: &Context, args: args::CheckModels) -> Result<Exit, Failure> {
     let vendor = vendor();
     let wanted = match args.models.is_empty() {
-        true => by_default(context, &vendor)?,
+        true => by_default(context)?,
         false => args.models,
     };
     let prepared: Vec<_> = wanted
@@ -162,17 +164,19 @@ async fn check(context: &Context, args: args::CheckModels) -> Result<Exit, Failu
     Ok(if ok { Exit::Done } else { Exit::Failed })
 }
 
-/// What is checked when nothing is named: the models that something is set to, and whose key is there.
-fn by_default(context: &Context, vendor: &Vendor) -> Result<Vec<String>, Failure> {
-    let all: Vec<String> = marks(context)?.into_iter().map(|(model, _)| model).collect();
-    let with_key = all.iter().filter(|model| match Wire::of(model) {
-        Wire::Messages => vendor.api_key.is_some() || vendor.auth_token.is_some(),
-        Wire::Responses => vendor.openai_api_key.is_some(),
-        Wire::Chat => true,
-    });
-    let with_key: Vec<String> = with_key.cloned().collect();
-    // Without any, what is missing is said.
-    Ok(if with_key.is_empty() { all } else { with_key })
+/// What is checked when nothing is named: the models of the roles, or what they would be.
+fn by_default(context: &Context) -> Result<Vec<String>, Failure> {
+    let mut all: Vec<String> = Vec::new();
+    for (model, _) in marks(context)? {
+        if !all.contains(&model) {
+            all.push(model);
+        }
+    }
+    if all.is_empty() {
+        // What is missing is said.
+        all.push(models::catalogue::DEFAULT_MODEL.to_owned());
+    }
+    Ok(all)
 }
 
 fn told(report: &Report) -> String {
@@ -253,11 +257,11 @@ mod tests {
                 endpoint("openai", Vec::new(), Some(no_key.hint("set OPENAI_API_KEY").problem())),
             ],
         };
-        let shown = shown(&models, &[("claude-opus-5-5".into(), "main loop")], 100);
+        let shown = shown(&models, &[("claude-opus-5-5".into(), "worker")], 100);
         insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string(), @r"
         Anthropic https://api.anthropic.com
         MODEL               WINDOW     OUTPUT  $ IN  $ OUT  ABLE TO
-        claude-opus-5-5     1,000,000  64,000  4     20     images, thinking ← main loop
+        claude-opus-5-5     1,000,000  64,000  4     20     images, thinking ← worker
         claude-of-tomorrow  —          —       —     —
 
         OpenAI

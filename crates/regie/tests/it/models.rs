@@ -43,7 +43,7 @@ fn the_list_says_what_is_known_and_why_the_rest_is_not() {
             .to_owned()
     };
     let cells = |what: &str| line(what).split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
-    assert_eq!(cells("claude-opus-5-5"), "claude-opus-5-5 1,000,000 64,000 4 20 images ← main loop");
+    assert_eq!(cells("claude-opus-5-5"), "claude-opus-5-5 1,000,000 64,000 4 20 images ← worker");
     assert_eq!(cells("claude-of-tomorrow"), "claude-of-tomorrow — — — —");
     assert!(line("Anthropic").contains("as of"), "{said:?}");
     assert!(
@@ -90,7 +90,8 @@ fn a_model_is_checked_on_each_wire_after_its_cost_was_said() {
 
         let said = finish(world.regie_on(wire, "/v1", &["models", "check", &model, "--yes"]));
         assert_eq!(said.code, Some(0), "{wire:?}: {said:?}");
-        for found in ["✓ reachable", "✓ listed", "✓ stream", "✓ tool", "✓ result", "✓ usage", "✓ price"]
+        for found in
+            ["✓ reachable", "✓ listed", "✓ stream", "✓ tool", "✓ result", "✓ usage", " count ", "✓ price"]
         {
             assert!(said.out.contains(found), "{wire:?} {found}: {said:?}");
         }
