@@ -3,7 +3,7 @@
 
 mod host;
 mod inflight;
-mod model;
+pub(crate) mod model;
 mod room;
 mod setup;
 

@@ -32,6 +32,8 @@ struct Wanted {
     /// The project's setup, for a follow-up.
     setup: Option<api::Setup>,
     provider: Arc<dyn models::Provider>,
+    recording: Option<PathBuf>,
+    vendor: api::Vendor,
     warnings: Vec<String>,
 }
 
@@ -54,6 +56,8 @@ impl Control {
         say::fits(&words)?;
         let parent = self.parent(name).await?;
         let provider = self.vendors.connect(&parent.charter.mission.model, &request.vendor)?;
+        let (recording, vendor) = (request.record.as_ref(), request.vendor.clone());
+        let recording = self.recording_prepare(recording).await?;
         let allow_unjailed = request.allow_unjailed || parent.charter.mission.allow_unjailed;
         let warnings = self.jail_warning(allow_unjailed)?;
         let point = parent.point(request.at)?;
@@ -65,7 +69,20 @@ impl Control {
         };
         let (purpose, from) = (Purpose::Fork, From::Head);
         let setup = None;
-        self.go_on(Wanted { parent, point, purpose, from, words, mission, setup, provider, warnings }).await
+        self.go_on(Wanted {
+            parent,
+            point,
+            purpose,
+            from,
+            words,
+            mission,
+            setup,
+            provider,
+            recording,
+            vendor,
+            warnings,
+        })
+        .await
     }
 
     /// Starts a mission that follows a run which is over.
@@ -92,6 +109,8 @@ impl Control {
                 .hint("leave --project out: the mission that follows is on the same repository"));
         }
         let provider = self.vendors.connect(&of_parent.model, &request.vendor)?;
+        let (recording, vendor) = (request.record.as_ref(), request.vendor.clone());
+        let recording = self.recording_prepare(recording).await?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         if request.model.as_ref().is_some_and(|model| *model != of_parent.model) {
             warnings.push(format!("the model is `{}`, as in the run that it follows", of_parent.model));
@@ -113,7 +132,20 @@ impl Control {
         let (point, purpose, words) = (parent.end(), Purpose::FollowUp, String::new());
         let from = if request.dirty { From::WorkingTree } else { From::Head };
         let setup = request.setup;
-        self.go_on(Wanted { parent, point, purpose, from, words, mission, setup, provider, warnings }).await
+        self.go_on(Wanted {
+            parent,
+            point,
+            purpose,
+            from,
+            words,
+            mission,
+            setup,
+            provider,
+            recording,
+            vendor,
+            warnings,
+        })
+        .await
     }
 
     async fn parent(&self, name: &str) -> Result<Parent, Error> {
@@ -130,7 +162,9 @@ impl Control {
     }
 
     async fn go_on(&self, wanted: Wanted) -> Result<Started, Error> {
-        let Wanted { parent, point, purpose, from, words, mission, setup, provider, mut warnings } = wanted;
+        let Wanted { parent, point, purpose, from, words, mission, setup, provider, mut warnings, .. } =
+            wanted;
+        let (recording, vendor) = (wanted.recording, wanted.vendor);
         let now = self.clock().now();
         let run = RunId::new(now.0, self.random());
         let branch = format!("{ROLE}/{run}");
@@ -178,6 +212,8 @@ impl Control {
             return Err(error);
         }
         made.unborn.begun();
+        let recorded = self.recording_begin(run, recording, &vendor, Arc::clone(&provider)).await;
+        warnings.extend(recorded.err().map(|error| format!("the run is not recorded: {error}")));
         self.move_off(run, provider, &mut warnings).await;
         Ok(Started {
             mission: made.mission.id.to_string(),

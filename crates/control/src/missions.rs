@@ -87,6 +87,7 @@ impl Control {
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let model = request.model.clone().unwrap_or_else(|| catalogue::DEFAULT_MODEL.into());
         let provider = self.vendors.connect(&model, &request.vendor)?;
+        let recording = self.recording_prepare(request.record.as_ref()).await?;
         let terms = Terms { effort: request.effort, batch: request.batch, ..catalogue::terms(&model) };
         if terms.price.is_none() {
             warnings.push(format!(
@@ -142,6 +143,9 @@ impl Control {
             return Err(error);
         }
         prepared.unborn.begun();
+        let recorded =
+            self.recording_begin(run, recording, &request.vendor, std::sync::Arc::clone(&provider)).await;
+        warnings.extend(recorded.err().map(|error| format!("the run is not recorded: {error}")));
         self.move_off(run, provider, &mut warnings).await;
         Ok(Started {
             mission: mission.id.to_string(),

@@ -29,6 +29,7 @@ mod openai;
 mod provider;
 mod response;
 mod secret;
+pub mod tape;
 pub mod wire;
 
 pub use adapter::Adapter;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
+use crate::tape::Tap;
 use crate::{Request, Response, call, compose};
 
 /// A model vendor's wire. Adapters hold the key; nothing else of the house sees it.
@@ -26,6 +27,18 @@ pub trait Provider: Send + Sync {
         body: Bytes,
         on_delta: &'a mut (dyn FnMut(Delta) + Send),
     ) -> BoxFuture<'a, Result<Response, call::Error>>;
+
+    /// The same, and what comes over the wire is shown to `tap` as it comes. A provider without a
+    /// wire shows nothing.
+    fn call_tapped<'a>(
+        &'a self,
+        body: Bytes,
+        on_delta: &'a mut (dyn FnMut(Delta) + Send),
+        tap: &'a dyn Tap,
+    ) -> BoxFuture<'a, Result<Response, call::Error>> {
+        let _ = tap;
+        self.call(body, on_delta)
+    }
 
     /// The adapter's name, such as `anthropic`.
     fn name(&self) -> &str;

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Amount, Outcome, Payload, Price, RunId, StepKind, Terms};
+use domain::{Amount, Outcome, Payload, Price, RunId, StepKind, Terms, Timestamp};
 use engine::ModelFailure;
 use kernel::fault::{Point, point};
 use kernel::machine::Input;
 use kernel::port::{Clock, Executor, Finished, Inbox, Journal, Probe, Refused, Work};
+use models::tape::{Deaf, Tap};
 use models::{Delta, Provider, Response, Wire, catalogue};
 use tokio::sync::broadcast;
 
 use super::inflight::Inflight;
 use crate::api;
+use crate::recording::Recorder;
+use crate::recording::call::Taping;
 use crate::runs::Charter;
 use crate::vendors::Vendors;
 
@@ -23,6 +26,7 @@ pub struct ModelExecutor {
     clock: Arc<dyn Clock>,
     deltas: broadcast::Sender<api::Delta>,
     inflight: Inflight,
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl ModelExecutor {
@@ -33,7 +37,13 @@ impl ModelExecutor {
         clock: Arc<dyn Clock>,
         deltas: broadcast::Sender<api::Delta>,
     ) -> Self {
-        Self { vendors, journal, clock, deltas, inflight: Inflight::default() }
+        Self { vendors, journal, clock, deltas, inflight: Inflight::default(), recorder: None }
+    }
+
+    /// With what writes down what comes over the wire.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Arc<Recorder>) -> Self {
+        Self { recorder: Some(recorder), ..self }
     }
 
     /// The terms that a run began on.
@@ -69,7 +79,8 @@ impl Executor for ModelExecutor {
             Err(refused) => return inbox.send(Input::Refused(work.step, work.attempt, refused)),
         };
         let (clock, deltas) = (Arc::clone(&self.clock), self.deltas.clone());
-        let call = call(provider, terms, clock, deltas, work.clone());
+        let taping = self.recorder.as_ref().and_then(|recorder| recorder.call(&work));
+        let call = call(provider, terms, clock, deltas, work.clone(), taping);
         self.inflight.spawn(&work, inbox, call);
     }
 
@@ -93,6 +104,7 @@ async fn call(
     clock: Arc<dyn Clock>,
     deltas: broadcast::Sender<api::Delta>,
     work: Work,
+    taping: Option<Taping>,
 ) -> Input {
     let is_summary = work.kind == StepKind::Compaction;
     let mut publish = |delta: Delta| {
@@ -104,17 +116,38 @@ async fn call(
         let _ = deltas.send(delta_view(&work, delta));
     };
     let timeout = Duration::from_millis(work.timeout);
-    let called = tokio::time::timeout(timeout, provider.call(work.request.clone(), &mut publish)).await;
+    let tap: &dyn Tap = taping.as_ref().map_or(&Deaf, |taping| taping);
+    let calling = provider.call_tapped(work.request.clone(), &mut publish, tap);
+    let called = tokio::time::timeout(timeout, calling).await;
     point(Point::AfterEffect);
-    let finished = match called {
-        Err(_) => failed(Outcome::TimedOut, &timed_out(&work)),
-        Ok(Ok(response)) => succeeded(work.kind, &response, terms.price.as_ref()),
-        Ok(Err(error)) => match ModelFailure::refusal(&error) {
-            Some(refused) => return Input::Refused(work.step, work.attempt, refused),
-            None => failed(Outcome::Failed, &ModelFailure::new(&error, clock.now())),
-        },
+    let now = clock.now();
+    if let Some(taping) = taping {
+        taping.end(now).await;
+    }
+    let ended = match called {
+        Err(_) => Ok(failed(Outcome::TimedOut, &timed_out(&work))),
+        Ok(result) => ended(work.kind, result, &terms, now),
     };
-    Input::Finished(work.step, work.attempt, finished)
+    match ended {
+        Ok(finished) => Input::Finished(work.step, work.attempt, finished),
+        Err(refused) => Input::Refused(work.step, work.attempt, refused),
+    }
+}
+
+/// What a call that ended at `now` comes to, or why nothing of it counts.
+pub(crate) fn ended(
+    kind: StepKind,
+    result: Result<Response, models::call::Error>,
+    terms: &Terms,
+    now: Timestamp,
+) -> Result<Finished, Refused> {
+    match result {
+        Ok(response) => Ok(succeeded(kind, &response, terms.price.as_ref())),
+        Err(error) => match ModelFailure::refusal(&error) {
+            Some(refused) => Err(refused),
+            None => Ok(failed(Outcome::Failed, &ModelFailure::new(&error, now))),
+        },
+    }
 }
 
 fn succeeded(kind: StepKind, response: &Response, price: Option<&Price>) -> Finished {

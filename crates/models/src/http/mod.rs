@@ -6,20 +6,23 @@ mod refusal;
 mod retry;
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client as Http, Url};
 use serde::Deserialize;
 
-pub(crate) use read::{Fault, Fold};
+pub(crate) use read::{Broken, Fault, Fold};
 
 use crate::call::{self, Endpoint};
 use crate::config::{Config, Credential, Error as ConfigError};
+use crate::tape::{Answer, End, Head, Heard, Tap, Tape};
 use crate::{Delta, Response, Secret, Usage, Wire};
-use read::{Broken, Stopped, guarded};
+use read::{Stopped, guarded};
 use refusal::{Refusal, classify};
 
 /// An error answer is read up to here.
@@ -28,11 +31,19 @@ const MAX_REFUSAL_BYTES: usize = 64 << 10;
 /// One vendor's endpoint and what is known about calling it. Holds one connection pool.
 #[derive(Debug)]
 pub(crate) struct Client {
-    http: Http,
-    url: Url,
+    line: Line,
     at: Endpoint,
     secret: Option<Secret>,
     config: Config,
+}
+
+/// Where answers come from.
+#[derive(Debug)]
+enum Line {
+    /// The vendor.
+    Network(Http, Url),
+    /// What was heard of a vendor earlier.
+    Tape(Tape),
 }
 
 /// A failed attempt, and what decides about the next one.
@@ -67,12 +78,29 @@ impl Client {
             http = http.no_proxy();
         }
         Ok(Self {
-            http: http.build().map_err(ConfigError::Client)?,
             at: Endpoint { wire: config.wire, url: url.as_str().to_owned() },
-            url,
+            line: Line::Network(http.build().map_err(ConfigError::Client)?, url),
             secret: config.credential.secret().cloned(),
             config,
         })
+    }
+
+    /// One that reads what was heard earlier. The base URL is the whole address then.
+    pub(crate) fn of_tape(config: Config, tape: Tape) -> Self {
+        Self {
+            at: Endpoint { wire: config.wire, url: config.base_url.clone() },
+            line: Line::Tape(tape),
+            secret: config.credential.secret().cloned(),
+            config,
+        }
+    }
+
+    /// How much of a tape is left, and whether there was too little; nothing for the network.
+    pub(crate) fn reel(&self) -> Option<(usize, bool)> {
+        match &self.line {
+            Line::Tape(tape) => Some(tape.reel()),
+            Line::Network(..) => None,
+        }
     }
 
     pub(crate) fn endpoint(&self) -> &str {
@@ -83,12 +111,14 @@ impl Client {
         &self,
         body: Bytes,
         on_delta: &mut (dyn FnMut(Delta) + Send),
+        tap: &dyn Tap,
     ) -> Result<Response, call::Error> {
         let asked = self.asked(&body)?;
         let mut lost = Usage::default();
         let mut attempt = 1;
         loop {
-            let failure = match self.attempt::<F>(&asked, body.clone(), on_delta).await {
+            let heard = |heard: Heard<'_>| tap.heard(attempt, heard);
+            let failure = match self.attempt::<F>(&asked, body.clone(), on_delta, &heard).await {
                 Ok(response) => return Ok(Response { attempts: attempt, lost, ..response }),
                 Err(failure) => failure,
             };
@@ -98,7 +128,9 @@ impl Client {
             };
             tracing::warn!(attempt, wait_ms = wait.as_millis(), error = %failure.error, "model call is made again");
             on_delta(Delta::Retrying { attempt, wait, why: failure.error.to_string() });
-            tokio::time::sleep(wait).await;
+            if let Line::Network(..) = self.line {
+                tokio::time::sleep(wait).await;
+            }
             attempt += 1;
         }
     }
@@ -133,28 +165,69 @@ impl Client {
         }
     }
 
+    /// Sends a request and waits for the beginning of the answer.
+    async fn answer(&self, body: Bytes) -> Result<Answer, call::Error> {
+        let idle = self.config.idle_timeout;
+        let (http, url) = match &self.line {
+            Line::Network(http, url) => (http, url),
+            Line::Tape(tape) => return tape.answer(&self.at, idle),
+        };
+        let sending = http.post(url.clone()).body(body).send();
+        let response = match tokio::time::timeout(idle, sending).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.network(error)),
+            Err(_) => return Err(self.idle()),
+        };
+        let max = match response.status().is_success() {
+            true => self.config.max_answer_bytes,
+            false => MAX_REFUSAL_BYTES,
+        };
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Ok(Answer { status, headers, bytes: guarded(response, idle, max) })
+    }
+
     async fn attempt<F: Fold>(
         &self,
         asked: &str,
         body: Bytes,
         on_delta: &mut (dyn FnMut(Delta) + Send),
+        heard: &(dyn Fn(Heard<'_>) + Sync),
     ) -> Result<Response, Failure> {
-        let sending = self.http.post(self.url.clone()).body(body).send();
-        let response = match tokio::time::timeout(self.config.idle_timeout, sending).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.network(error).into()),
-            Err(_) => return Err(self.idle().into()),
-        };
-        let request_id =
-            ["request-id", "x-request-id"].iter().find_map(|name| header(response.headers(), name));
-        if !response.status().is_success() {
-            return Err(self.refused(asked, response, request_id).await);
+        let answer = self.answer(body).await.inspect_err(|error| heard(Heard::End(&End::of_error(error))))?;
+        let Answer { status, headers, bytes } = answer;
+        heard(Heard::Head(&Head::of(status, &headers)));
+        let idle = self.config.idle_timeout;
+        // The end is told where it is seen; a stream that is not read on has been of use.
+        let is_over = AtomicBool::new(false);
+        let bytes = bytes.inspect(|piece| match piece {
+            Ok(piece) => heard(Heard::Bytes(piece)),
+            Err(broken) => {
+                is_over.store(true, Ordering::Relaxed);
+                heard(Heard::End(&End::of_broken(broken, idle)));
+            }
+        });
+        let result = self.read::<F>(asked, (status, headers), bytes, on_delta).await;
+        if !is_over.into_inner() {
+            heard(Heard::End(&End::Read));
         }
-        let content_type = header(response.headers(), CONTENT_TYPE.as_str()).unwrap_or_default();
+        result
+    }
+
+    async fn read<F: Fold>(
+        &self,
+        asked: &str,
+        (status, headers): (u16, HeaderMap),
+        bytes: impl Stream<Item = Result<Bytes, Broken>> + Send + Unpin,
+        on_delta: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Response, Failure> {
+        let request_id = ["request-id", "x-request-id"].iter().find_map(|name| header(&headers, name));
+        if !(200..300).contains(&status) {
+            return Err(self.refused(asked, status, &headers, bytes, request_id).await);
+        }
+        let content_type = header(&headers, CONTENT_TYPE.as_str()).unwrap_or_default();
         if !content_type.starts_with("text/event-stream") {
             return Err(call::Error::NotAStream { at: self.at.clone(), content_type }.into());
         }
-        let bytes = guarded(response, self.config.idle_timeout, self.config.max_answer_bytes);
         let mut fold = F::default();
         let read = read::events(bytes, &mut fold, on_delta).await;
         let usage = fold.usage();
@@ -182,7 +255,9 @@ impl Client {
 
     fn broken(&self, broken: Broken) -> Fault {
         match broken {
-            Broken::Network(error) => Fault::Call(Box::new(self.network(error))),
+            Broken::Network(source) => {
+                Fault::Call(Box::new(call::Error::Cut { at: self.at.clone(), source: Some(source) }))
+            }
             Broken::Idle => Fault::Call(Box::new(self.idle())),
             Broken::TooLong => Fault::Malformed("the answer is longer than any answer may be".into()),
         }
@@ -210,20 +285,22 @@ impl Client {
         }
     }
 
-    async fn refused(&self, model: &str, response: reqwest::Response, request_id: Option<String>) -> Failure {
-        use futures_util::StreamExt;
-
-        let status = response.status().as_u16();
-        let headers = response.headers().clone();
+    async fn refused(
+        &self,
+        model: &str,
+        status: u16,
+        headers: &HeaderMap,
+        mut bytes: impl Stream<Item = Result<Bytes, Broken>> + Send + Unpin,
+        request_id: Option<String>,
+    ) -> Failure {
         let mut body = Vec::new();
-        let mut chunks = guarded(response, self.config.idle_timeout, MAX_REFUSAL_BYTES);
         // Whatever can be read explains the refusal; the status alone decides.
-        while let Some(Ok(chunk)) = chunks.next().await {
+        while let Some(Ok(chunk)) = bytes.next().await {
             body.extend_from_slice(&chunk);
         }
         let body = String::from_utf8_lossy(&body);
-        let retry_after = retry::after(&headers, &body);
-        let told_to_retry = match header(&headers, "x-should-retry").as_deref() {
+        let retry_after = retry::after(headers, &body);
+        let told_to_retry = match header(headers, "x-should-retry").as_deref() {
             Some("true") => Some(true),
             Some("false") => Some(false),
             _ => None,

@@ -54,9 +54,9 @@ pub(super) enum Stopped {
 
 /// Why the bytes stopped.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     #[error("the connection broke")]
-    Network(#[source] reqwest::Error),
+    Network(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("nothing came for too long")]
     Idle,
     #[error("too many bytes came")]
@@ -113,7 +113,7 @@ pub(super) fn guarded(
                 }
             }
             Ok(Ok(None)) => None,
-            Ok(Err(error)) => Some((Err(Broken::Network(error)), None)),
+            Ok(Err(error)) => Some((Err(Broken::Network(Box::new(error.without_url()))), None)),
             Err(_) => Some((Err(Broken::Idle), None)),
         }
     })

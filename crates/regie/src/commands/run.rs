@@ -2,7 +2,7 @@
 
 use control::api;
 
-use super::{Context, config::place, goal, row, vendor};
+use super::{Context, config::place, goal, replay, row, vendor};
 use crate::args;
 use crate::client::Client;
 use crate::config::{self, Config, Flags, Key};
@@ -58,6 +58,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
             variables: config.variables(),
         }),
         services: config.services().into_iter().map(|(service, _)| service).collect(),
+        record: replay::place(args.beginning.record.as_deref())?,
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;
@@ -66,7 +67,8 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         screen::warning(&warning)?;
     }
     let header = header(&wanted, &started, &config, followed.as_ref());
-    follow_or_leave(context, &client, &started, Begun { detach: args.beginning.detach, header, vendor }).await
+    let begun = Begun { detach: args.beginning.detach, header, vendor, record: wanted.record };
+    follow_or_leave(context, &client, &started, begun).await
 }
 
 /// How a run that has begun goes on.
@@ -74,6 +76,8 @@ pub(super) struct Begun {
     pub(super) detach: bool,
     pub(super) header: String,
     pub(super) vendor: api::Vendor,
+    /// Where it is recorded.
+    pub(super) record: Option<String>,
 }
 
 /// Follows a run that has begun, or leaves it to the daemon.
@@ -102,7 +106,9 @@ pub(super) async fn follow_or_leave(
         screen::say(&begun.header)?;
     }
     let options = Options { json: context.json, vendor: begun.vendor, so_far: None };
-    follow::follow(client, &started.run, started.position, options).await
+    let exit = follow::follow(client, &started.run, started.position, options).await?;
+    replay::recorded(context, client, &started.run, begun.record).await?;
+    Ok(exit)
 }
 
 /// The variables of the owner's environment that steps are given.

@@ -16,6 +16,7 @@ mod mission;
 mod notify;
 mod read;
 mod receiver;
+mod record;
 mod reference;
 mod refusals;
 mod rest;
