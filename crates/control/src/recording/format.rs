@@ -172,7 +172,9 @@ impl Line {
             Ok(text) if text.is_empty() => {}
             Ok(text) => match RawValue::from_string(text.clone()) {
                 // As it stands, if it is a line of its own.
-                Ok(raw) if raw.get() == text && !text.contains(['\n', '\r']) => line.payload = Some(raw),
+                Ok(raw) if raw.get() == text && text != "null" && !text.contains(['\n', '\r']) => {
+                    line.payload = Some(raw)
+                }
                 _ => line.text = Some(text),
             },
             Err(error) => line.bytes = Some(error.into_bytes()),
@@ -216,5 +218,40 @@ pub(super) fn recorded(run: RunId, seq: u64, event: Event) -> Recorded {
         },
         payload: Some(event.payload),
         hash: Digest::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn again(payload: Vec<u8>) -> Written {
+        let run = RunId::new(1, [7; 10]);
+        let fact = Fact::Said { by: "human:owner".into(), now: true };
+        let event = Event { at: Timestamp(5), source: Source::Owner, fact, payload: Payload(payload) };
+        let line = Line::of(&recorded(run, 3, event), &Scrubber::default()).unwrap();
+        let text = serde_json::to_string(&line).unwrap();
+        assert!(!text.contains('\n'), "one line");
+        serde_json::from_str::<Line>(&text).unwrap().read().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn any_payload_comes_back_byte_for_byte(bytes: Vec<u8>, text in "[ -~\n\té]{0,40}") {
+            for payload in [bytes, text.clone().into_bytes(), serde_json::to_vec(&text).unwrap()] {
+                prop_assert_eq!(again(payload.clone()).event.payload.unwrap().0, payload);
+            }
+        }
+    }
+
+    #[test]
+    fn json_that_is_not_as_plain_json_is_written_comes_back_too() {
+        for payload in
+            [" 1", "{ \"b\" : 1.0e5,\n\"a\":2 }", "1e999", "null", "\"\\u00e9\"", "{\"a\":1,\"a\":2}", ""]
+        {
+            assert_eq!(again(payload.into()).event.payload.unwrap().0, payload.as_bytes(), "{payload:?}");
+        }
     }
 }

@@ -23,19 +23,23 @@ pub(super) fn run(json: bool, args: &args::Replay) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(format!("no runtime can be had: {error}")))?;
-    let replayed = runtime.block_on(recording::replay(&args.dir)).map_err(|error| {
-        let told = domain::causes::in_full(&error);
-        match told.rsplit_once("; ") {
-            Some((what, mend)) => Failure::new(what).hint(mend),
-            None => Failure::new(told),
-        }
-    })?;
+    let replayed = runtime.block_on(recording::replay(&args.dir)).map_err(|error| unreadable(&error))?;
     if json {
         screen::put_json(&document(&replayed))?;
     } else {
         shown(&replayed, args.full)?;
     }
     Ok(if replayed.difference.is_none() { Exit::Done } else { Exit::Failed })
+}
+
+/// What is wrong, and why; and how to mend it.
+fn unreadable(error: &recording::read::Error) -> Failure {
+    let (told, why) = (error.to_string(), std::error::Error::source(error));
+    let why = why.map(|why| format!(": {}", domain::causes::in_full(why))).unwrap_or_default();
+    match told.rsplit_once("; ") {
+        Some((what, mend)) => Failure::new(format!("{what}{why}")).hint(mend),
+        None => Failure::new(format!("{told}{why}")),
+    }
 }
 
 fn document(replayed: &Replayed) -> serde_json::Value {

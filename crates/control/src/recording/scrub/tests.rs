@@ -147,3 +147,36 @@ proptest! {
         prop_assert_eq!(String::from_utf8(then).unwrap(), escaped);
     }
 }
+
+proptest! {
+    #[test]
+    fn anything_at_all_keeps_its_length_and_is_masked_once(bytes: Vec<u8>, stream in "(data: [ -~]{0,60}\n){0,6}") {
+        for bytes in [bytes, stream.into_bytes()] {
+            let mut once = bytes.clone();
+            scrubber().body(&mut once);
+            prop_assert_eq!(once.len(), bytes.len());
+            let mut twice = once.clone();
+            scrubber().body(&mut twice);
+            prop_assert_eq!(twice, once);
+        }
+    }
+
+    #[test]
+    fn what_a_stream_says_in_pieces_is_masked_as_what_it_says_at_once(
+        cuts in prop::collection::vec(0_usize..60, 0..8),
+    ) {
+        let whole = "the key \"sk-scripted\"\nin /home/alice/x is sk-ant-api03-AAAAbbbbCCCC_dddd-1.";
+        let mut cuts: Vec<usize> = cuts.into_iter().chain([0, whole.len()]).collect();
+        cuts.sort_unstable();
+        let data = |text: &str| format!("data: {}\n\n", serde_json::json!({"index": 0, "text": text}));
+        let stream: String = cuts.windows(2).map(|cut| data(&whole[cut[0]..cut[1]])).collect();
+        let mut stream = stream.into_bytes();
+        scrubber().body(&mut stream);
+        let lines = String::from_utf8(stream).unwrap();
+        let pieces = lines.lines().filter_map(|line| line.strip_prefix("data: "));
+        let said: String = pieces
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["text"].as_str().unwrap().to_owned())
+            .collect();
+        prop_assert_eq!(said, scrubber().line(whole));
+    }
+}
