@@ -212,8 +212,9 @@ impl Control {
             })
             .await?;
         if let Some(model) = model {
-            self.vendors.renew(run, &model, vendor)?;
+            // First: a call may be made as soon as there is a provider.
             self.recording_know(run, vendor).await;
+            self.vendors.renew(run, &model, vendor)?;
         }
         Ok(state)
     }

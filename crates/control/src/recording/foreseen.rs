@@ -11,15 +11,20 @@ use kernel::port::{Action, ArtifactError, Artifacts, Authority, Refused, Rng};
 
 use super::format::Written;
 
+/// How many random bytes an id has.
+const DRAWN: usize = 10;
+
 /// The events that are still to come.
 pub(super) struct Foreseen {
     events: Vec<Written>,
     next: AtomicUsize,
+    /// How many ids of gates were drawn of which none has come yet.
+    drawn: AtomicUsize,
 }
 
 impl Foreseen {
     pub(super) fn new(events: Vec<Written>) -> Self {
-        Self { events, next: AtomicUsize::new(0) }
+        Self { events, next: AtomicUsize::new(0), drawn: AtomicUsize::new(0) }
     }
 
     /// The event that comes next.
@@ -35,6 +40,12 @@ impl Foreseen {
     /// It has come.
     pub(super) fn pass(&self) {
         self.next.fetch_add(1, Ordering::Relaxed);
+        self.forget();
+    }
+
+    /// What was drawn and has not come never will.
+    pub(super) fn forget(&self) {
+        self.drawn.store(0, Ordering::Relaxed);
     }
 
     fn to_come(&self) -> &[Written] {
@@ -66,8 +77,57 @@ impl Foreseen {
         found.unwrap_or(Refused { code: String::new(), hint: String::new() })
     }
 
+    /// Whether the run comes to rest next, for a reason that is no doing of its driver's; and the steps that
+    /// end before it does.
+    pub(super) fn rests(&self) -> Option<Vec<StepNo>> {
+        let mut ended = Vec::new();
+        for fact in self.facts() {
+            match fact {
+                Fact::StepCompleted { step, .. } => ended.push(*step),
+                Fact::Parked { reason: Parking::Blocked { code, .. } } => {
+                    return (code != engine::native::STALLED).then_some(ended);
+                }
+                Fact::Parked { .. }
+                | Fact::Claimed { .. }
+                | Fact::StepPlanned(_)
+                | Fact::StepIntended { .. }
+                | Fact::StepReturned { .. }
+                | Fact::Ended { .. } => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Whether what becomes of a step shows that nobody had it any more.
+    pub(super) fn is_lost(&self, step: StepNo) -> bool {
+        let mut of_step = self.facts().take_while(|fact| !matches!(fact, Fact::Claimed { .. }));
+        match of_step.find(|fact| fact.step() == Some(step)) {
+            Some(Fact::WorkspaceRestored { .. } | Fact::ModelCallLost { .. }) => true,
+            // One that is killed is closed at once.
+            Some(Fact::StepUncertain { .. }) => !matches!(of_step.next(), Some(Fact::StepCompleted { .. })),
+            _ => false,
+        }
+    }
+
+    /// Whether a step that is returned was refused, which the run rests for. Otherwise its tool was asked, and
+    /// said that it was not done.
+    pub(super) fn is_refused(&self, wanted: StepNo) -> bool {
+        let next = self.facts().find(|fact| match fact {
+            Fact::StepIntended { step, .. } => *step == wanted,
+            fact => matches!(fact, Fact::Parked { .. } | Fact::Claimed { .. } | Fact::Ended { .. }),
+        });
+        let otherwise = matches!(
+            next,
+            Some(Fact::StepIntended { .. } | Fact::Parked { reason: Parking::Stopped } | Fact::Ended { .. })
+        );
+        !otherwise
+    }
+
     fn decision(&self, wanted: StepNo) -> Option<Result<Decision, Exhausted>> {
-        self.facts().find_map(|fact| match fact {
+        // What a later daemon decided is no decision of this one; its own claim may be the next event.
+        let later = |(at, fact): &(usize, &Fact)| *at == 0 || !matches!(fact, Fact::Claimed { .. });
+        self.facts().enumerate().take_while(later).find_map(|(_, fact)| match fact {
             Fact::StepIntended { step, decision, .. } if *step == wanted => Some(Ok(decision.clone())),
             Fact::GateOpened { subject, decision: Some(decision), .. } if *subject == wanted => {
                 Some(Ok(decision.clone()))
@@ -114,14 +174,17 @@ impl Authority for Foreseen {
 impl Rng for Foreseen {
     fn fill(&self, buffer: &mut [u8]) {
         buffer.fill(0);
-        let gate = self.facts().find_map(|fact| match fact {
+        // Salts are of another length, and on no record.
+        if buffer.len() != DRAWN {
+            return;
+        }
+        let gates = self.facts().filter_map(|fact| match fact {
             Fact::GateOpened { gate, .. } => Some(*gate.as_bytes()),
             _ => None,
         });
-        // An id ends in what was drawn for it; salts are of another length, and on no record.
-        if let Some(drawn) = gate.as_ref().and_then(|gate| gate.get(gate.len().checked_sub(buffer.len())?..))
-            && buffer.len() == 10
-        {
+        let gate = gates.skip(self.drawn.fetch_add(1, Ordering::Relaxed)).next();
+        // An id ends in what was drawn for it.
+        if let Some(drawn) = gate.as_ref().and_then(|gate| gate.get(gate.len() - DRAWN..)) {
             buffer.copy_from_slice(drawn);
         }
     }

@@ -96,6 +96,27 @@ impl Recording {
         Ok(Self { dir: dir.to_owned(), manifest, system, tools, inherited, events })
     }
 
+    /// One that holds events alone.
+    #[cfg(test)]
+    pub(super) fn of_events(run: domain::RunId, events: Vec<Written>) -> Self {
+        let manifest = Manifest {
+            format: FORMAT,
+            regie: String::new(),
+            run,
+            driver: String::new(),
+            model: String::new(),
+            wire: String::new(),
+            endpoint: String::new(),
+            began_at: domain::Timestamp(0),
+            since: u64::MAX,
+            key: None,
+            files: std::collections::BTreeMap::new(),
+            whole: None,
+        };
+        let dir = PathBuf::from("/nonexistent");
+        Self { dir, manifest, system: Vec::new(), tools: Vec::new(), inherited: Vec::new(), events }
+    }
+
     /// One try of a model call; nothing when it was not recorded, or not to its end.
     ///
     /// # Errors

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use domain::event::Sealed;
 use domain::fact::StepPlanned;
+use domain::run::Status;
 use domain::{Digest, Event, Fact, Mission, Recorded, StepKind, StepNo, Terms, Timestamp};
 use kernel::Driver;
-use kernel::host::Drivers as _;
+use kernel::host::Drivers;
 use kernel::machine::{Context, Input, Machine, Order, Output};
 use kernel::port::{Appended, Work};
 
@@ -52,7 +53,8 @@ pub struct Replayed {
 /// When it is none, of another Regie, or not what was written.
 pub async fn replay(dir: &Path) -> Result<Replayed, read::Error> {
     let recording = Recording::open(dir)?;
-    let mut replay = Replay::new(&recording);
+    let drivers = drivers(&recording);
+    let mut replay = Replay::new(&recording, &drivers);
     let difference = match replay.run().await {
         Ok(()) | Err(Stop::Over) => None,
         Err(Stop::Difference(difference)) => Some(*difference),
@@ -94,7 +96,7 @@ struct Asked {
 struct Replay<'a> {
     recording: &'a Recording,
     foreseen: Arc<Foreseen>,
-    drivers: NativeDrivers,
+    drivers: &'a dyn Drivers,
     terms: Option<Terms>,
     machine: Option<Machine<Box<dyn Driver>>>,
     /// What was replayed: the events as this replay made them.
@@ -113,18 +115,14 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(recording: &'a Recording) -> Self {
-        let mut shelf = BTreeMap::new();
+    fn new(recording: &'a Recording, drivers: &'a dyn Drivers) -> Self {
         let mut masked = false;
         if let Some(Fact::RunStarted(started)) =
             recording.events.first().map(|first| &first.event.header.fact)
         {
-            shelf.insert(started.system, recording.system.clone());
-            shelf.insert(started.tools, recording.tools.clone());
             masked = Digest::of(&recording.system) != started.system;
         }
         masked |= recording.inherited.iter().any(|written| written.masked);
-        let drivers = NativeDrivers::new(Arc::new(Shelf(shelf)), Arc::new(models::wire::compose));
         Self {
             recording,
             foreseen: Arc::new(Foreseen::new(recording.events.clone())),
@@ -208,7 +206,8 @@ impl<'a> Replay<'a> {
     fn acknowledge(&mut self) -> Result<bool, Stop> {
         let Some(ticket) = self.appended.front().copied() else { return Ok(false) };
         let last = self.history.last();
-        let rests = last.is_some_and(|last| matches!(last.header.fact, Fact::Parked { .. }));
+        let status = self.machine.as_ref().map(|machine| &machine.state().status);
+        let rests = matches!(status, Some(Status::Parked { .. }));
         let next = self.foreseen.next();
         let is_woken = next.is_some_and(|next| !matches!(next.event.header.fact, Fact::Claimed { .. }));
         if rests && is_woken {
@@ -240,15 +239,14 @@ impl<'a> Replay<'a> {
         for output in outputs {
             match output {
                 Output::Append(ticket, append) => {
-                    let first = append.events.first().map(|event| &event.header.fact);
-                    let claims = matches!(first, Some(Fact::Claimed { .. }));
-                    let next = self.foreseen.next().map(|next| &next.event.header.fact);
-                    if !claims && matches!(next, Some(Fact::Claimed { .. })) {
-                        // It never became durable: a crash took it, or another run was a moment earlier.
-                        self.lose();
-                        return Ok(());
-                    }
                     for sealed in append.events {
+                        let claims = matches!(sealed.header.fact, Fact::Claimed { .. });
+                        let next = self.foreseen.next().map(|next| &next.event.header.fact);
+                        if !claims && matches!(next, Some(Fact::Claimed { .. })) {
+                            // It never became durable: a crash took it, or another run was a moment earlier.
+                            self.lose();
+                            return Ok(());
+                        }
                         self.compare(sealed)?;
                     }
                     self.appended.push_back(ticket);
@@ -279,6 +277,7 @@ impl<'a> Replay<'a> {
     /// Lets go of the machine, as the death of a daemon does.
     fn lose(&mut self) {
         self.machine = None;
+        self.foreseen.forget();
         self.asked.clear();
         self.wants_snapshot = false;
         self.appended.clear();
@@ -407,6 +406,16 @@ impl<'a> Replay<'a> {
     }
 }
 
+/// The drivers that the run was moved by.
+fn drivers(recording: &Recording) -> NativeDrivers {
+    let mut shelf = BTreeMap::new();
+    if let Some(Fact::RunStarted(started)) = recording.events.first().map(|first| &first.event.header.fact) {
+        shelf.insert(started.system, recording.system.clone());
+        shelf.insert(started.tools, recording.tools.clone());
+    }
+    NativeDrivers::new(Arc::new(Shelf(shelf)), Arc::new(models::wire::compose))
+}
+
 /// The terms that the run began on.
 fn terms(recording: &Recording) -> Option<Terms> {
     let payload = recording.events.first()?.event.payload.as_ref()?;
@@ -425,3 +434,6 @@ const fn is_model(kind: StepKind) -> bool {
 fn json(fact: &Fact) -> Vec<u8> {
     serde_json::to_vec(fact).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

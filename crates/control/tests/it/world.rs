@@ -222,6 +222,7 @@ impl World {
             follow: None,
             setup: None,
             services: Vec::new(),
+            record: None,
             vendor: self.vendor(),
         }
     }

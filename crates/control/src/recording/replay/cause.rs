@@ -1,6 +1,5 @@
 //! What led to the event that is due.
 
-use domain::fact::Parking;
 use domain::{Effect, Fact, Outcome, StepNo, Timestamp};
 use kernel::machine::{Input, Order};
 use kernel::port::{Finished, Probe, Refused, Status};
@@ -49,6 +48,19 @@ impl Replay<'_> {
     /// Gives the machine what led to the next event.
     pub(super) async fn cause(&mut self) -> Result<(), Stop> {
         let Some(written) = self.foreseen.next().cloned() else { return Ok(()) };
+        if let Some(ended) = self.foreseen.rests()
+            && self.block(&ended, written.event.header.at)?
+        {
+            return Ok(());
+        }
+        // What nobody has any more cannot be interrupted.
+        if matches!(written.event.header.fact, Fact::Interrupted { .. } | Fact::Said { now: true, .. }) {
+            let mut running = self.asked.iter().filter(|(_, asked)| asked.what == What::Running);
+            if let Some(step) = running.find(|(step, _)| self.foreseen.is_lost(**step)).map(|(step, _)| *step)
+            {
+                return self.lost(step, written.event.header.at);
+            }
+        }
         if let Some(order) = self.order(&written) {
             return self.give(written.event.header.at, order);
         }
@@ -61,7 +73,9 @@ impl Replay<'_> {
             }
             (Fact::GateAnswered { .. } | Fact::TimerFired { .. }, _) => self.feed(at, Input::Tick),
             (Fact::StepCompleted { step, .. }, Some(_)) => self.complete(*step, &written).await,
-            (Fact::StepReturned { step }, Some(What::Running)) => self.refuse(*step, at).await,
+            (Fact::StepReturned { step }, Some(What::Running | What::Killing)) if self.is_refused(*step) => {
+                self.refuse(*step, at).await
+            }
             (Fact::StepReturned { step }, Some(What::Probing)) => {
                 self.asked.remove(step);
                 self.feed(at, Input::Probed(*step, Probe::NotDone))
@@ -78,7 +92,13 @@ impl Replay<'_> {
                 self.feed(at, Input::Restored(*step))
             }
             (_, Some(What::Asking)) => self.unknown(fact.step(), at),
-            (Fact::Parked { reason: Parking::Blocked { .. } }, _) => self.block(at).await,
+            (
+                Fact::StepReturned { step }
+                | Fact::StepUncertain { step }
+                | Fact::StepIntended { step, .. }
+                | Fact::WorkspaceRestored { step, .. },
+                Some(What::Running),
+            ) => self.lost(*step, at),
             _ => self.other(at),
         }
     }
@@ -97,27 +117,48 @@ impl Replay<'_> {
             self.asked.remove(&step);
             return self.feed(at, Input::Killed(step));
         }
-        Ok(())
+        match self.first(What::Running) {
+            Some(step) => self.lost(step, at),
+            None => Ok(()),
+        }
     }
 
-    /// The run comes to rest for something that only its owner can mend.
-    async fn block(&mut self, at: Timestamp) -> Result<(), Stop> {
-        let is_tried_again = |asked: &&Asked| {
+    /// Gives the machine why it comes to rest, which shows only when what runs has ended: true when something
+    /// was given.
+    fn block(&mut self, ended: &[StepNo], at: Timestamp) -> Result<bool, Stop> {
+        let is_refused = |asked: &&Asked| {
             let repeatable = matches!(asked.work.effect, Effect::Read | Effect::IdempotentWrite);
-            asked.what == What::Running && repeatable && asked.work.attempt > 1
+            let runs = asked.what == What::Running && !ended.contains(&asked.work.step);
+            runs && repeatable && asked.work.attempt > 1
         };
-        if let Some(step) = self.asked.values().find(is_tried_again).map(|asked| asked.work.step) {
-            return self.refuse(step, at).await;
+        let refused = self.foreseen.refused();
+        if let Some(Asked { work, .. }) = self.asked.values().find(is_refused).cloned() {
+            self.asked.remove(&work.step);
+            self.feed(at, Input::Refused(work.step, work.attempt, refused))?;
+            return Ok(true);
         }
         if self.wants_snapshot {
             self.wants_snapshot = false;
-            return self.feed(at, Input::WorkspaceFailed(self.foreseen.refused()));
+            self.feed(at, Input::WorkspaceFailed(refused))?;
+            return Ok(true);
         }
-        self.other(at)
+        Ok(false)
     }
 
     fn first(&self, what: What) -> Option<StepNo> {
         self.asked.iter().find(|(_, asked)| asked.what == what).map(|(step, _)| *step)
+    }
+
+    fn is_refused(&self, step: StepNo) -> bool {
+        let can_be_asked =
+            self.asked.get(&step).is_some_and(|asked| asked.work.effect == Effect::NonIdempotent);
+        !can_be_asked || self.foreseen.is_refused(step)
+    }
+
+    /// The executor of a step died.
+    fn lost(&mut self, step: StepNo, at: Timestamp) -> Result<(), Stop> {
+        let Some(attempt) = self.asked.get(&step).map(|asked| asked.work.attempt) else { return Ok(()) };
+        self.feed(at, Input::Lost(step, attempt))
     }
 
     /// Nobody had the step when it was asked for.

@@ -1,3 +1,5 @@
+//! What is masked, and what is not.
+
 use proptest::prelude::*;
 
 use super::*;
