@@ -178,11 +178,11 @@ impl Rng for Foreseen {
         if buffer.len() != DRAWN {
             return;
         }
-        let gates = self.facts().filter_map(|fact| match fact {
+        let mut gates = self.facts().filter_map(|fact| match fact {
             Fact::GateOpened { gate, .. } => Some(*gate.as_bytes()),
             _ => None,
         });
-        let gate = gates.skip(self.drawn.fetch_add(1, Ordering::Relaxed)).next();
+        let gate = gates.nth(self.drawn.fetch_add(1, Ordering::Relaxed));
         // An id ends in what was drawn for it.
         if let Some(drawn) = gate.as_ref().and_then(|gate| gate.get(gate.len() - DRAWN..)) {
             buffer.copy_from_slice(drawn);

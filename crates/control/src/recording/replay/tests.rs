@@ -31,7 +31,7 @@ fn check(seed: u64) -> u64 {
     let shared = Arc::new(program.clone());
     let mut world = World::new(program, seed, Flaws::default()).unwrap();
     world.trouble(usize::try_from(seed % 400).unwrap()).unwrap();
-    if seed % 3 > 0 {
+    if !seed.is_multiple_of(3) {
         world.finish().unwrap();
     }
     let recording = recording(world.events());
