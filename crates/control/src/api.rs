@@ -3,7 +3,9 @@
 //! Identifiers are strings, money is integer nanodollars, times are milliseconds since the Unix
 //! epoch. A view shows what is on record; what is not known is `null`, never invented.
 
-pub use domain::{Effort, Service};
+use std::collections::BTreeMap;
+
+pub use domain::{Effort, Instead, Service};
 use serde::{Deserialize, Serialize};
 
 pub use crate::keep::view::{Sweep, Swept, Usage};
@@ -36,9 +38,12 @@ pub struct StartMission {
     /// Commands that must exit with 0 before the mission may end as done.
     #[serde(default)]
     pub done: Vec<String>,
-    /// The model of the main loop; the default one otherwise.
+    /// The model of the main loop; otherwise the default one of a vendor whose key is handed over.
     #[serde(default)]
     pub model: Option<String>,
+    /// Others, in their order, for when the first choice cannot be asked as the mission begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub or: Vec<String>,
     /// How much work the model puts into an answer; the vendor's default otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
@@ -172,10 +177,14 @@ pub struct Vendor {
     /// `REGIE_LOCAL_BASE_URL`.
     #[serde(default)]
     pub local_base_url: Option<String>,
+    /// How the client's network wants vendors to be reached, by [`models::network::VARIABLES`]. A proxy's address
+    /// may hold a password: as the keys, none of it is ever written.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub network: BTreeMap<String, String>,
 }
 
 impl Vendor {
-    /// The variables that are handed over.
+    /// The variables that are handed over, but for those of the network.
     pub const VARIABLES: [&str; 7] = [
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",
@@ -197,6 +206,10 @@ impl Vendor {
             openai_base_url: set("OPENAI_BASE_URL"),
             local_api_key: set("REGIE_LOCAL_API_KEY"),
             local_base_url: set("REGIE_LOCAL_BASE_URL"),
+            network: models::network::VARIABLES
+                .into_iter()
+                .filter_map(|name| Some((name.to_owned(), set(name)?)))
+                .collect(),
         }
     }
 
@@ -206,7 +219,7 @@ impl Vendor {
         keys.into_iter().flatten().map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).collect()
     }
 
-    /// The value of one of [`Vendor::VARIABLES`].
+    /// The value of one of [`Vendor::VARIABLES`] or of the network's.
     pub fn get(&self, name: &str) -> Option<String> {
         let value = match name {
             "ANTHROPIC_API_KEY" => &self.api_key,
@@ -216,7 +229,7 @@ impl Vendor {
             "OPENAI_BASE_URL" => &self.openai_base_url,
             "REGIE_LOCAL_API_KEY" => &self.local_api_key,
             "REGIE_LOCAL_BASE_URL" => &self.local_base_url,
-            _ => &None,
+            _ => return self.network.get(name).cloned(),
         };
         value.clone()
     }
@@ -233,6 +246,7 @@ impl std::fmt::Debug for Vendor {
             .field("openai_base_url", &self.openai_base_url)
             .field("local_api_key", &shown(&self.local_api_key))
             .field("local_base_url", &self.local_base_url)
+            .field("network", &self.network.keys())
             .finish()
     }
 }
@@ -252,6 +266,9 @@ pub struct Started {
     pub base: String,
     /// The model of the main loop.
     pub model: String,
+    /// How much work it puts into an answer; the vendor's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// What the owner should know: uncommitted changes that are left out, a missing jail, an unknown
     /// price.
     pub warnings: Vec<String>,
@@ -279,6 +296,12 @@ pub struct Run {
     pub branch: String,
     /// The model.
     pub model: String,
+    /// How much work it puts into an answer; the vendor's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// The first choice, when it could not be asked as the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<Instead>,
     /// `active`, `waiting` (at a gate), `parked` or `ended`.
     pub status: String,
     /// How it ended, as `done`.
@@ -363,7 +386,7 @@ pub struct Delta {
     pub run: String,
     /// The step.
     pub step: u64,
-    /// `text`, `thinking`, `tool`, `output` or `retry`.
+    /// `text`, `thinking`, `tool`, `output`, `retry` or `waiting`.
     pub kind: String,
     /// The piece.
     pub text: String,
@@ -555,6 +578,9 @@ pub struct Costs {
     pub rows: Vec<Cost>,
     /// All of them together.
     pub total: Cost,
+    /// Missions that have ended as done. What all of them cost, the others included, bought these.
+    #[serde(default)]
+    pub finished: u64,
 }
 
 /// What one row spent.

@@ -1,8 +1,9 @@
 //! What was spent, from the journal. What is not known (a price, how tokens were cached) stays unknown.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use domain::{Amount, Fact, Mission, Payload, Recorded, RunId, StepKind, StepNo, Timestamp};
+use domain::run::End;
+use domain::{Amount, Effort, Fact, Mission, Payload, Recorded, RunId, StepKind, StepNo, Timestamp};
 use engine::words;
 use models::{Response, Usage};
 
@@ -46,6 +47,8 @@ struct Open {
 struct Charter {
     mission: String,
     goal: Option<String>,
+    /// How much work the model puts in.
+    effort: Option<Effort>,
 }
 
 struct Ledger {
@@ -56,6 +59,8 @@ struct Ledger {
     places: HashMap<String, usize>,
     rows: Vec<Cost>,
     total: Cost,
+    /// Missions that have ended as done.
+    finished: HashSet<String>,
 }
 
 impl Ledger {
@@ -67,6 +72,7 @@ impl Ledger {
             places: HashMap::new(),
             rows: Vec::new(),
             total: Cost { key: "total".into(), ..Cost::default() },
+            finished: HashSet::new(),
         }
     }
 
@@ -75,8 +81,10 @@ impl Ledger {
         match &event.header.fact {
             Fact::RunStarted(started) => {
                 let payload = event.payload.as_ref().map(|payload| payload.0.as_slice()).unwrap_or_default();
-                let goal = serde_json::from_slice::<Mission>(payload).ok().map(|mission| mission.goal);
-                self.charters.insert(run, Charter { mission: started.mission.to_string(), goal });
+                let known = serde_json::from_slice::<Mission>(payload).ok();
+                let effort = known.as_ref().and_then(|mission| mission.terms.as_ref()?.effort);
+                let goal = known.map(|mission| mission.goal);
+                self.charters.insert(run, Charter { mission: started.mission.to_string(), goal, effort });
             }
             Fact::StepPlanned(planned) if planned.kind != StepKind::WaitHuman => {
                 let is_model = matches!(planned.kind, StepKind::ModelCall | StepKind::Compaction);
@@ -101,7 +109,12 @@ impl Ledger {
                     self.open.insert((run, *step), open);
                 }
             }
-            Fact::Ended { .. } => self.open.retain(|(of, _), _| *of != run),
+            Fact::Ended { end } => {
+                self.open.retain(|(of, _), _| *of != run);
+                if *end == End::Done {
+                    self.finished.extend(self.charters.get(&run).map(|charter| charter.mission.clone()));
+                }
+            }
             _ => {}
         }
     }
@@ -117,7 +130,10 @@ impl Ledger {
             By::Run => (run.to_string(), goal()),
             By::Mission => (charter.map(|charter| charter.mission.clone()).unwrap_or_default(), goal()),
             By::Day => (words::date(open.since.day()), None),
-            By::Model => (open.tool.clone(), None),
+            By::Model => match charter.and_then(|charter| charter.effort).filter(|_| open.is_model) {
+                Some(effort) => (format!("{} · {effort}", open.tool), None),
+                None => (open.tool.clone(), None),
+            },
         };
         let place = *self.places.entry(key.clone()).or_insert_with(|| {
             self.rows.push(Cost { key, title, ..Cost::default() });
@@ -132,7 +148,7 @@ impl Ledger {
         let (mut rows, mut total) = (self.rows, self.total);
         rows.iter_mut().chain([&mut total]).for_each(settle);
         rows.reverse();
-        Costs { by: self.by, rows, total }
+        Costs { by: self.by, rows, total, finished: self.finished.len() as u64 }
     }
 }
 

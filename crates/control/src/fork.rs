@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::fact::{Forked, Purpose};
-use domain::{Caps, Fact, Mission, MissionId, RunId, Timestamp};
+use domain::{Caps, Fact, Mission, MissionId, RunId, Terms, Timestamp};
 use engine::Toolbox;
 use kernel::lineage;
 use kernel::port::{Artifacts, Journal};
+use models::{catalogue, wire};
 use store::{Commit, Tree, TreeId, Treeish as _, Workspace};
 
 use crate::api::{self, StartMission, Started};
 use crate::error::{Error, Kind};
 use crate::missions::{self, First, ROLE};
 use crate::point::{self, Parent, Point};
+use crate::route::unpriced;
 use crate::start::{self, From};
 use crate::unborn::Unborn;
 use crate::{Control, environments, say, undo, view};
@@ -59,7 +61,8 @@ impl Control {
         let (recording, vendor) = (request.record.as_ref(), request.vendor.clone());
         let recording = self.recording_prepare(recording).await?;
         let allow_unjailed = request.allow_unjailed || parent.charter.mission.allow_unjailed;
-        let warnings = self.jail_warning(allow_unjailed)?;
+        let mut warnings = self.jail_warning(allow_unjailed)?;
+        warnings.extend(self.out(&*provider));
         let point = parent.point(request.at)?;
         let mission = Mission {
             caps: missions::caps(&request.caps, parent.charter.mission.caps)?,
@@ -108,13 +111,14 @@ impl Control {
             return Err(Error::new(Kind::Invalid, "follow.other_project", detail)
                 .hint("leave --project out: the mission that follows is on the same repository"));
         }
-        let provider = self.vendors.connect(&of_parent.model, &request.vendor)?;
+        let mut warnings = self.jail_warning(request.allow_unjailed)?;
+        let (model, terms, handed) = follower(of_parent, &request);
+        let provider = self.vendors.connect(&model, &request.vendor)?;
         let (recording, vendor) = (request.record.as_ref(), request.vendor.clone());
         let recording = self.recording_prepare(recording).await?;
-        let mut warnings = self.jail_warning(request.allow_unjailed)?;
-        if request.model.as_ref().is_some_and(|model| *model != of_parent.model) {
-            warnings.push(format!("the model is `{}`, as in the run that it follows", of_parent.model));
-        }
+        warnings.extend(handed);
+        let elsewhere = "--model names another, which is given what is on record, as text";
+        warnings.extend(self.out(&*provider).map(|why| format!("{why}; {elsewhere}")));
         let done = match request.done.is_empty() {
             true => of_parent.done.clone(),
             false => missions::criteria(&request.done),
@@ -127,6 +131,8 @@ impl Control {
             approve_merge: request.approve_merge,
             allow_unjailed: request.allow_unjailed,
             services: request.services.clone(),
+            model,
+            terms,
             ..of_parent.clone()
         };
         let (point, purpose, words) = (parent.end(), Purpose::FollowUp, String::new());
@@ -207,7 +213,15 @@ impl Control {
             words,
         };
         let position = self.ports.journal.position();
-        if let Err(error) = self.begin(first).await {
+        let begun = match purpose {
+            // It begins with other words; what comes before them, the other run could hold.
+            Purpose::FollowUp => match self.room(&*provider, &made.mission).await {
+                Ok(()) => self.begin(first).await,
+                Err(error) => Err(error),
+            },
+            Purpose::Fork => self.begin(first).await,
+        };
+        if let Err(error) = begun {
             self.take_back(made.unborn, workspace, Some(spool)).await;
             return Err(error);
         }
@@ -222,10 +236,39 @@ impl Control {
             line: made.mission.line,
             base: made.mission.base,
             model: made.mission.model,
+            effort: made.mission.terms.as_ref().and_then(|terms| terms.effort),
             warnings,
             environment: made.mission.environment.as_ref().map(api::Environment::from),
             position,
         })
+    }
+}
+
+/// The model of a follow-up and its terms: those of the run before, unless another one is asked for. That one
+/// cannot read what the first one wrote.
+fn follower(before: &Mission, request: &StartMission) -> (String, Option<Terms>, Vec<String>) {
+    let known = before.terms.clone();
+    match request.model.as_ref().filter(|model| !wire::is_same(model, &before.model)) {
+        None => {
+            let terms = known.or_else(|| request.effort.map(|_| catalogue::terms(&before.model)));
+            let terms = terms.map(|terms| Terms {
+                effort: request.effort.or(terms.effort),
+                instead_of: None,
+                ..terms
+            });
+            (before.model.clone(), terms, Vec::new())
+        }
+        Some(model) => {
+            let batch = request.batch;
+            let terms = Terms { effort: request.effort, batch, ..catalogue::terms(model) };
+            let mut warnings = vec![format!(
+                "the conversation was with `{}`, which alone can read it: `{model}` is given what is on record, \
+                 as text",
+                before.model
+            )];
+            warnings.extend(unpriced(model, &terms));
+            (model.clone(), Some(terms), warnings)
+        }
     }
 }
 

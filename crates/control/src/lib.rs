@@ -5,6 +5,7 @@
 //! | [`api`] | the requests and views of `/api/v1`, shared by server and clients |
 //! | [`error`] | why a use case failed: stable code, status, mend |
 //! | [`missions`] | starting a mission: import, branch, workspace, lease, first event |
+//! | `room` | whether a mission's first request fits its model |
 //! | [`runs`] | looking at runs; pause, stop, cancel, resume |
 //! | [`say`] | what the owner says to a run on its way |
 //! | [`fork`] | a run that goes on from another one, of the same mission or of one that follows |
@@ -19,7 +20,8 @@
 //! | [`workspaces`] | the kernel's workspace port over the store |
 //! | [`recording`] | a run in a directory that can be replayed: writing, scrubbing, replaying |
 //! | [`drivers`] | the driver of a run, from its artifacts |
-//! | [`vendors`] | vendors' keys, in memory only |
+//! | [`vendors`], `health` | vendors' keys, in memory only; who did not answer lately |
+//! | `route` | which model a new mission begins with |
 //! | [`layout`] | where things lie under the home |
 //! | [`view`] | from what is on record to what is shown |
 #![forbid(unsafe_code)]
@@ -47,7 +49,10 @@ pub mod view;
 pub mod workspaces;
 
 mod control;
+mod health;
 mod point;
+mod room;
+mod route;
 mod start;
 mod unborn;
 

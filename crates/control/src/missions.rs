@@ -9,17 +9,17 @@ use domain::event::{self, Event, Head};
 use domain::fact::{Forked, RunStarted};
 use domain::mission::Criterion;
 use domain::{
-    Digest, Environment, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source, Terms,
+    Digest, Environment, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source,
     Timestamp,
 };
 use kernel::port::{Append, Expect, RecordError};
-use models::catalogue;
 use sandbox::Status as JailStatus;
 use serde::{Deserialize, Serialize};
 use store::{Owner, Tree, Treeish as _};
 
 use crate::api::{self, CapsWanted, StartMission, Started};
 use crate::error::{Error, Kind};
+use crate::route::Routed;
 use crate::start::{self, From};
 use crate::unborn::Unborn;
 use crate::{Control, environments, view};
@@ -85,15 +85,9 @@ impl Control {
         services(&request.services)?;
         let caps = caps(&request.caps, Caps::default())?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
-        let model = request.model.clone().unwrap_or_else(|| catalogue::DEFAULT_MODEL.into());
-        let provider = self.vendors.connect(&model, &request.vendor)?;
+        let Routed { model, terms, provider, warnings: routed } = self.route(&request)?;
+        warnings.extend(routed);
         let recording = self.recording_prepare(request.record.as_ref()).await?;
-        let terms = Terms { effort: request.effort, batch: request.batch, ..catalogue::terms(&model) };
-        if terms.price.is_none() {
-            warnings.push(format!(
-                "the price of `{model}` is unknown: the cap in dollars cannot hold, the one in tokens does"
-            ));
-        }
         let now = self.clock().now();
         let (run, mission, lease) =
             (RunId::new(now.0, self.random()), MissionId::new(now.0, self.random()), self.lease_id(now));
@@ -121,7 +115,7 @@ impl Control {
             withheld: prepared.withheld,
             environment: prepared.environment,
             services: request.services.clone(),
-            terms: Some(terms),
+            terms: Some(terms.clone()),
         };
         let position = self.ports.journal.position();
         let driver = engine::native::NAME.to_owned();
@@ -137,7 +131,10 @@ impl Control {
             forked: None,
             words: String::new(),
         };
-        let begun = self.begin(first).await;
+        let begun = match self.room(&*provider, &mission).await {
+            Ok(()) => self.begin(first).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = begun {
             self.take_back(prepared.unborn, prepared.workspace, None).await;
             return Err(error);
@@ -154,6 +151,7 @@ impl Control {
             line: mission.line,
             base: mission.base,
             model,
+            effort: terms.effort,
             warnings,
             environment: mission.environment.as_ref().map(api::Environment::from),
             position,
@@ -264,7 +262,9 @@ impl Control {
                 None => None,
             };
             let instructions = instructions(workspace.dir());
+            let tools = engine::Toolbox::from_bytes(&toolbox).map_err(internal)?;
             let system = engine::prompt::system(instructions.as_deref());
+            let system = engine::prompt::with_tools(system, &tools);
             Ok(Prepared {
                 system: artifacts.put(system.as_bytes())?,
                 tools: artifacts.put(&toolbox)?,
@@ -305,7 +305,7 @@ impl Control {
             [] => self.toolbox.clone().with_definition().map_err(internal)?,
             _ => self.toolbox.clone(),
         };
-        toolbox.to_bytes().map_err(internal)
+        toolbox.deferring().to_bytes().map_err(internal)
     }
 
     /// The tools of a lease: those of the toolbox, and what the host does for a mission.

@@ -289,6 +289,8 @@ fn run_view(journal: &dyn Journal, row: &RunRow) -> Result<api::Run, Error> {
         line: mission.line,
         branch: started.branch.clone(),
         model: mission.model,
+        effort: mission.terms.as_ref().and_then(|terms| terms.effort),
+        instead_of: mission.terms.and_then(|terms| terms.instead_of),
         status: if waiting { "waiting" } else { row.status }.into(),
         end: row.end.map(view::name),
         reason,

@@ -9,6 +9,7 @@ use models::{Provider, Wire};
 
 use crate::Error;
 use crate::api::Vendor;
+use crate::health::Health;
 
 /// Makes the provider of a model from what a client handed over. Fails with code `model.key_missing` when there is
 /// no key.
@@ -18,12 +19,13 @@ pub type Connect = Arc<dyn Fn(&str, &Vendor) -> Result<Arc<dyn Provider>, Error>
 pub struct Vendors {
     connect: Connect,
     of: Mutex<HashMap<RunId, Arc<dyn Provider>>>,
+    health: Health,
 }
 
 impl Vendors {
     /// None yet.
     pub fn new(connect: Connect) -> Self {
-        Self { connect, of: Mutex::default() }
+        Self { connect, of: Mutex::default(), health: Health::default() }
     }
 
     /// Connects to the vendor of a model; nothing is kept.
@@ -56,6 +58,11 @@ impl Vendors {
         let provider = self.connect(model, vendor)?;
         self.keep(run, provider);
         Ok(())
+    }
+
+    /// Who did not answer lately.
+    pub(crate) const fn health(&self) -> &Health {
+        &self.health
     }
 
     /// The provider of a run.

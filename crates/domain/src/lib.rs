@@ -43,5 +43,5 @@ pub use lease::{Decision, Lease, Verdict};
 pub use mission::{Criterion, Environment, Mission, Service};
 pub use run::{End, RunState};
 pub use step::{Outcome, StepKind, StepNo};
-pub use terms::{Effort, Price, Terms};
+pub use terms::{Effort, Instead, Price, Terms};
 pub use time::{Millis, Timestamp};

@@ -21,6 +21,21 @@ pub struct Terms {
     /// Whether calls go by the vendor's batch queue, for half the price and hours later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub batch: bool,
+    /// Whether the model is known to reason as it sees fit, and to show a summary of that when asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reasoning: bool,
+    /// The first choice, when it could not be asked as the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<Instead>,
+}
+
+/// A model that was the first choice, and that a run does without.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instead {
+    /// Its name.
+    pub model: String,
+    /// Why it could not be asked, for people.
+    pub why: String,
 }
 
 /// What one token costs, in nanodollars (10⁻⁹ dollar), and where that is from.
@@ -48,4 +63,27 @@ pub enum Effort {
     High,
     Xhigh,
     Max,
+}
+
+impl Effort {
+    /// All of them, the least first.
+    pub const ALL: [Self; 5] = [Self::Low, Self::Medium, Self::High, Self::Xhigh, Self::Max];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Xhigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+}
+
+impl std::fmt::Display for Effort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
 }

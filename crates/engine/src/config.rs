@@ -10,8 +10,14 @@ use domain::{Price, Terms};
 use models::{Effort, RawJson, Request, ToolSpec, catalogue};
 use serde::{Deserialize, Serialize};
 
-/// Tool names that the driver keeps for its own steps.
-const RESERVED: [&str; 5] = ["merge", "deliver", "checkpoint", "verdict", "setup"];
+use crate::native::deferred;
+
+/// Tool names that the driver keeps for itself.
+const RESERVED: [&str; 7] =
+    ["merge", "deliver", "checkpoint", "verdict", "setup", deferred::DESCRIBE, deferred::CALL];
+
+/// With more tools than this, those from outside are deferred.
+const MANY_TOOLS: usize = 24;
 
 /// A tool as a run holds it: what the model is told, and what the kernel is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +28,9 @@ pub struct Tool {
     pub effect: Effect,
     /// Its risk class.
     pub risk: Risk,
+    /// Whether the system text only names it, and its schema is given when it is asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deferred: bool,
 }
 
 /// A run's tools in their frozen order.
@@ -132,7 +141,7 @@ impl Config {
     /// Takes the terms that the run began on.
     #[must_use]
     pub fn on(self, terms: Terms) -> Self {
-        let Terms { window, max_output, price, effort, batch: _ } = terms;
+        let Terms { window, max_output, price, effort, .. } = terms;
         Self { window, max_output_tokens: max_output, price, effort, ..self }
     }
 
@@ -171,7 +180,7 @@ impl Toolbox {
             let input_schema = RawJson::parse(tool.input_schema)
                 .map_err(|source| Error::Schema { tool: tool.name.clone(), source })?;
             let spec = ToolSpec { name: tool.name, description: tool.description, input_schema };
-            Ok(Tool { spec, effect: tool.effect, risk: tool.risk })
+            Ok(Tool { spec, effect: tool.effect, risk: tool.risk, deferred: false })
         });
         tools.collect::<Result<Vec<_>, Error>>().and_then(Self::new)
     }
@@ -184,6 +193,22 @@ impl Toolbox {
     pub fn with_definition(mut self) -> Result<Self, Error> {
         self.0.push(crate::native::done::tool()?);
         Ok(self)
+    }
+
+    /// The same tools, those from outside deferred when there are many.
+    #[must_use]
+    pub fn deferring(mut self) -> Self {
+        if self.0.len() > MANY_TOOLS {
+            let own: Vec<String> = runner::builtin().into_iter().map(|tool| tool.name).collect();
+            let is_own = |name: &String| own.contains(name) || name == crate::native::DEFINE_DONE;
+            self.0.iter_mut().for_each(|tool| tool.deferred = !is_own(&tool.spec.name));
+        }
+        self
+    }
+
+    /// Whether a tool is deferred.
+    pub fn defers(&self) -> bool {
+        self.0.iter().any(|tool| tool.deferred)
     }
 
     /// The bytes of the artifact; the same tools give the same bytes.
@@ -217,8 +242,10 @@ impl Toolbox {
         self.iter().map(|tool| tool.spec.name.as_str())
     }
 
-    /// What the model is told, in order.
+    /// What the model is told, in order; for the deferred ones, the two tools that stand for them.
     pub fn specs(&self) -> Vec<ToolSpec> {
-        self.iter().map(|tool| tool.spec.clone()).collect()
+        let shown = self.iter().filter(|tool| !tool.deferred).map(|tool| tool.spec.clone());
+        let standing = self.defers().then(deferred::specs).into_iter().flatten();
+        shown.chain(standing).collect()
     }
 }

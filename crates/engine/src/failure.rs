@@ -3,6 +3,7 @@
 
 use domain::{Millis, Timestamp};
 use kernel::port::Refused;
+use models::Parameter;
 use models::call::Error;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,14 @@ pub struct ModelFailure {
     pub retryable: bool,
 }
 
+/// The codes of a parameter that the vendor does not take.
+const PARAMETERS: [(Parameter, &str); 4] = [
+    (Parameter::CacheKey, "model.no_cache_key"),
+    (Parameter::Reasoning, "model.no_reasoning"),
+    (Parameter::Effort, "model.no_effort"),
+    (Parameter::Recall, "model.no_recall"),
+];
+
 /// The code of a conversation that is longer than the model's window.
 pub const CONTEXT_TOO_LONG: &str = "model.context_too_long";
 
@@ -52,11 +61,29 @@ impl ModelFailure {
         }
     }
 
+    /// The parameter that the vendor does not take, when that is why.
+    pub fn parameter(&self) -> Option<Parameter> {
+        PARAMETERS.iter().find(|(_, code)| *code == self.code).map(|(parameter, _)| *parameter)
+    }
+
     /// What only the owner can mend: the run is parked with it instead of failing.
     pub fn refusal(error: &Error) -> Option<Refused> {
         let (code, _) = words(error);
-        matches!(error, Error::Unauthorized(_) | Error::NotAStream { .. })
-            .then(|| Refused { code: code.into(), hint: error.to_string() })
+        let is_mendable = matches!(
+            error,
+            Error::Unauthorized(_)
+                | Error::NotFound { .. }
+                | Error::NoCredit(_)
+                | Error::NoTools { .. }
+                | Error::NoSuchPath(_)
+                | Error::Page(_)
+                | Error::Redirected { .. }
+                | Error::Tls { .. }
+                | Error::Proxy { .. }
+                | Error::Encoded { .. }
+                | Error::NotAStream { .. }
+        );
+        is_mendable.then(|| Refused { code: code.into(), hint: error.to_string() })
     }
 }
 
@@ -65,8 +92,20 @@ fn words(error: &Error) -> (&'static str, &'static str) {
         Error::Unauthorized(_) => ("model.unauthorized", "check the key, then `regie resume`"),
         Error::RateLimited { .. } => ("model.rate_limited", "lower the load on this key"),
         Error::Overloaded(_) => ("model.overloaded", "the vendor is overloaded; try again later"),
+        Error::Unsupported { parameter, .. } => {
+            let known = PARAMETERS.iter().find(|(known, _)| known == parameter);
+            (known.map_or("model.bad_request", |(_, code)| code), "")
+        }
         Error::BadRequest(_) => ("model.bad_request", "the vendor does not take this request"),
         Error::ContextTooLong(_) => (CONTEXT_TOO_LONG, "cut the goal into smaller missions"),
+        Error::NoCredit(_) => ("model.no_credit", "add credit to the account, then `regie resume`"),
+        Error::NoTools { .. } => ("model.no_tools", "choose a model that calls tools"),
+        Error::NoSuchPath(_) => ("model.no_such_path", "check the base URL"),
+        Error::Page(_) => ("model.web_page", "check the base URL and the proxy"),
+        Error::Redirected { .. } => ("model.redirected", "check the base URL"),
+        Error::Tls { .. } => ("model.tls", "check the base URL and the certificates"),
+        Error::Proxy { .. } => ("model.proxy", "check the proxy"),
+        Error::Encoded { .. } => ("model.encoded", "check the gateway"),
         Error::NotFound { .. } => ("model.not_found", "choose another model with --model"),
         Error::Connect { .. } => ("model.unreachable", "check the network and the base URL"),
         Error::Cut { .. } => ("model.cut", "the connection broke; try again"),

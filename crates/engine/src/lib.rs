@@ -20,6 +20,7 @@ pub mod host;
 pub mod native;
 mod output;
 pub mod prompt;
+mod schema;
 pub mod timeline;
 pub mod words;
 

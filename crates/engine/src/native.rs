@@ -6,7 +6,9 @@
 
 mod answer;
 mod conversation;
+pub(crate) mod deferred;
 pub(crate) mod done;
+mod extras;
 mod finish;
 mod fork;
 mod relief;
@@ -15,6 +17,7 @@ mod setup;
 pub(crate) mod stall;
 mod turn;
 mod view;
+mod written;
 
 use std::sync::Arc;
 
@@ -36,7 +39,7 @@ use view::{Stage, View};
 pub const NAME: &str = "native/4";
 
 /// The version before: its requests say nothing of caching, and ask for no summary of the reasoning.
-pub(crate) const PLAIN: &str = "native/3";
+const PLAIN: &str = "native/3";
 
 /// The second version: its runs go on, are not watched for repetitions, and define nothing themselves.
 pub(crate) const UNWATCHED: &str = "native/2";

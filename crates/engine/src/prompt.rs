@@ -4,7 +4,9 @@
 
 use domain::{Criterion, Mission};
 
+use crate::Toolbox;
 use crate::host::{Before, Proposed};
+use crate::native::{deferred, done};
 
 /// The most bytes of a project's instructions that are placed into the system text.
 const INSTRUCTIONS_CAP: usize = 32 * 1024;
@@ -46,6 +48,16 @@ pub fn system(instructions: Option<&str>) -> String {
             format!("{SYSTEM}\nThe project's own instructions\n\n{kept}{note}\n")
         }
     }
+}
+
+/// The first message of a mission that begins now with these tools.
+pub fn first(mission: &Mission, toolbox: &Toolbox) -> String {
+    goal(mission, mission.done.is_empty() && toolbox.find(done::TOOL).is_some())
+}
+
+/// The same text with the deferred tools named at its end.
+pub fn with_tools(system: String, toolbox: &Toolbox) -> String {
+    format!("{system}{}", deferred::listing(toolbox))
 }
 
 /// The first message: the goal and the definition of done.
@@ -218,6 +230,15 @@ pub(crate) const CONTINUE: &str =
 pub(crate) const NO_CALL: &str =
     "Your answer announced a tool call but held none. Call the tool, or answer that you have finished.";
 
+/// What a model is told that has written a call of this tool as text.
+pub(crate) fn written_call(tool: &str) -> String {
+    format!(
+        "Your answer holds a call of `{tool}` as text. Text is never run, so nothing has happened. Make the call \
+         through the interface for tool calls, without any text in its place. If the work is finished, answer in \
+         plain sentences and without anything in the form of a call."
+    )
+}
+
 /// Asks for a summary. Its first words are how a recorded request is told from a turn's.
 pub(crate) const COMPACT: &str = "\
 Regie compacts this conversation: it has grown too long. Your next answer replaces everything above but the \
@@ -253,11 +274,36 @@ pub(crate) struct Summary<'a> {
 /// The message that stands for all that was before it: the model's own summary, and beside it what
 /// Regie has on record, which is evidence and not an account.
 pub(crate) fn summary(summary: &Summary<'_>) -> String {
-    let Summary { turns, compactions, text, ran, changed, looked_at, instructions } = summary;
+    let Summary { turns, compactions, text, .. } = summary;
     let mut message = format!(
         "[Compacted by Regie; turns before: {turns}; compactions: {compactions}]\nThe conversation up to here \
          was replaced by the summary that you wrote of it:\n\n{text}\n"
     );
+    message.push_str(&evidence(summary));
+    message
+}
+
+/// The message that a model begins with which goes on in another one's place: what Regie has on record, and
+/// nothing of what the other one wrote but its last words, as text.
+pub(crate) fn handover(record: &Summary<'_>, commit: Option<&str>) -> String {
+    let mut message = String::from(
+        "[Handed over by Regie] Another model did the work up to here, and you go on in its place: what is said \
+         of you was that one. Its conversation cannot be given to you; this is on record of it.\n",
+    );
+    if !record.text.is_empty() {
+        message.push_str(&format!("\nIts last words:\n\n{}\n", record.text));
+    }
+    if let Some(commit) = commit {
+        message.push_str(&format!("\nIts work was last committed as {commit}.\n"));
+    }
+    message.push_str(&evidence(record));
+    message
+}
+
+/// What is on record of the work before.
+fn evidence(record: &Summary<'_>) -> String {
+    let Summary { ran, changed, looked_at, instructions, .. } = record;
+    let mut message = String::new();
     if !ran.is_empty() {
         message.push_str(&format!("\nWhat ran last, from Regie's record:\n- {}\n", ran.join("\n- ")));
     }

@@ -14,7 +14,7 @@ use domain::gate::{Answer, Question};
 use domain::{
     Amount, Fact, GateId, Header, Millis, Mission, Outcome, Payload, Recorded, StepKind, StepNo, Timestamp,
 };
-use models::Response;
+use models::{Response, Stop};
 use serde::Serialize;
 
 use crate::failure::ModelFailure;
@@ -356,8 +356,24 @@ fn count(files: usize) -> String {
 fn model_answer(item: Item, payload: Option<&Payload>) -> Item {
     let Some(response) = json::<Response>(payload) else { return item };
     let tokens = response.usage.total_input().saturating_add(response.usage.output);
-    let detail = [lines(&response.text(), 40), words::definition(&response)].join("\n");
-    Item { outcome: format!("{tokens} tokens"), detail: detail.trim().into(), ..item }
+    let said = [lines(&response.text(), 40), words::definition(&response), words::described(&response)];
+    let detail = format!("{}{}", reasoning(&response), said.join("\n"));
+    let mut outcome = format!("{tokens} tokens");
+    if let Stop::Other(reason) = &response.stop {
+        outcome.push_str(&match reason.as_str() {
+            "" => " · it gave no reason to stop".into(),
+            reason => format!(" · it stopped for a reason that Regie does not know: `{}`", clean(reason, 60)),
+        });
+    }
+    Item { outcome, detail: detail.trim().into(), ..item }
+}
+
+/// What the model shows of its reasoning, told apart from what it says.
+fn reasoning(response: &Response) -> String {
+    match lines(response.reasoning().trim(), 6) {
+        text if text.is_empty() => text,
+        text => format!("[reasoning] {text}\n"),
+    }
 }
 
 fn tool_output(item: Item, payload: Option<&Payload>) -> Item {

@@ -64,6 +64,12 @@ pub fn seconds(millis: Millis) -> String {
     }
 }
 
+/// The time of day in UTC, as `14:03:21`, of a moment since the Unix epoch.
+pub fn time_of_day(millis: Millis) -> String {
+    let seconds = millis / 1_000 % 86_400;
+    format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
 /// The civil date of a day counted from 1970-01-01, as `2026-03-01`; by Howard Hinnant's
 /// `civil_from_days`.
 pub fn date(days: u64) -> String {

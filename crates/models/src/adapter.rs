@@ -9,7 +9,9 @@ use futures_util::future::BoxFuture;
 use crate::config::{Config, Error as ConfigError};
 use crate::http::Client;
 use crate::tape::{Deaf, Tap};
-use crate::{Delta, Provider, Request, Response, Wire, anthropic, call, compatible, compose, openai};
+use crate::{
+    Count, Delta, Limits, Provider, Request, Response, Wire, anthropic, call, compatible, compose, openai,
+};
 
 /// The adapter of one wire. Holds one connection pool.
 #[derive(Debug)]
@@ -24,10 +26,18 @@ impl Adapter {
     /// # Errors
     /// When the base URL or the key cannot be used.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        Ok(Self { wire: config.wire, client: Client::new(config)? })
+        Self::within(config, &Limits::new())
     }
 
-    /// The same, to be shared.
+    /// The same, which keeps the vendor's limits together with all others of the same account.
+    ///
+    /// # Errors
+    /// When the base URL or the key cannot be used.
+    pub fn within(config: Config, limits: &Limits) -> Result<Self, ConfigError> {
+        Ok(Self { wire: config.wire, client: Client::new(config, limits)? })
+    }
+
+    /// An adapter on its own, to be shared.
     ///
     /// # Errors
     /// When the base URL or the key cannot be used.
@@ -60,6 +70,10 @@ impl Provider for Adapter {
             Wire::Responses => self.client.call::<openai::Fold>(body, on_delta, tap).boxed(),
             Wire::Chat => self.client.call::<compatible::Fold>(body, on_delta, tap).boxed(),
         }
+    }
+
+    fn count<'a>(&'a self, body: &'a Bytes) -> BoxFuture<'a, Count> {
+        self.client.count(body).boxed()
     }
 
     fn name(&self) -> &str {

@@ -3,22 +3,36 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::Wire;
+use crate::http::causes;
+use crate::{Parameter, Wire, tls};
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where a call went. Shows as its address.
+/// Where a call went. Shows as its address, and the proxy in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The protocol, which says whose variables mend what is wrong.
     pub wire: Wire,
     /// Scheme, host and path that was called; no key, no query.
-    pub url: String,
+    pub url: Box<str>,
+    /// The proxy in between: scheme, host and port; no name, no password.
+    pub proxy: Option<Box<str>>,
+}
+
+impl Endpoint {
+    /// An address that is reached without a proxy.
+    pub fn new(wire: Wire, url: impl Into<Box<str>>) -> Self {
+        Self { wire, url: url.into(), proxy: None }
+    }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.url)
+        f.write_str(&self.url)?;
+        match &self.proxy {
+            Some(proxy) => write!(f, " (through the proxy {proxy})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -69,9 +83,78 @@ pub enum Error {
     /// 400: the request is not what the vendor accepts.
     #[error("{0}; the request will not pass unchanged")]
     BadRequest(Answer),
+    /// 400: the vendor takes the conversation, but not a parameter beside it.
+    #[error("{answer}; the model takes no {parameter}: {}", .parameter.mend())]
+    Unsupported {
+        /// What the vendor said.
+        answer: Answer,
+        /// What it does not take.
+        parameter: Parameter,
+    },
     /// The conversation is longer than the model's window, or than the vendor's size limit.
     #[error("{0}; shorten or compact the conversation")]
     ContextTooLong(Answer),
+    /// The account has no credit left.
+    #[error("{0}; the account has no credit left, add some and resume")]
+    NoCredit(Answer),
+    /// The model, or its server as it was started, cannot call tools.
+    #[error("{answer}; {mend}, and resume")]
+    NoTools {
+        /// What the server said.
+        answer: Answer,
+        /// What makes it able to.
+        mend: &'static str,
+    },
+    /// 404, 405 or 501: nothing answers at this path.
+    #[error("{0}; nothing takes calls at this path, so check {url}, which is to end before or with /v1", url = .0.at.wire.url_env())]
+    NoSuchPath(Answer),
+    /// A refusal that is a web page: most likely of somebody in between.
+    #[error("{0}; that is a web page and not the vendor's answer, so check {url} and the proxy settings", url = .0.at.wire.url_env())]
+    Page(Answer),
+    /// The endpoint names another one. It is not followed: the key would go to whoever it names.
+    #[error("{at} answered {status} and names {to} instead, where no key is sent unasked; if that is right, set {} to it", .at.wire.url_env())]
+    Redirected {
+        /// The endpoint.
+        at: Endpoint,
+        /// The HTTP status.
+        status: u16,
+        /// Scheme, host and port of the other one.
+        to: String,
+    },
+    /// No TLS connection came about that can be trusted.
+    #[error("no TLS with {at}: {fault}; {}", .fault.mend(.at))]
+    Tls {
+        /// The endpoint.
+        at: Endpoint,
+        /// What is wrong.
+        fault: tls::Fault,
+        /// What the TLS stack said; nothing when the server said it in HTTP.
+        #[source]
+        source: Option<Source>,
+    },
+    /// The proxy lets nothing through.
+    #[error("the proxy {proxy} {what}, so {} was not asked; {}", .at.url, .what.mend())]
+    Proxy {
+        /// The endpoint.
+        at: Endpoint,
+        /// Scheme, host and port of the proxy.
+        proxy: Box<str>,
+        /// What it did.
+        what: ByProxy,
+        /// What the network said; nothing when the proxy answered.
+        #[source]
+        source: Option<Source>,
+    },
+    /// An answer in an encoding that was not asked for.
+    #[error(
+        "{at} answered in the encoding `{encoding}`, which was not asked for; have the gateway send it plain"
+    )]
+    Encoded {
+        /// The endpoint.
+        at: Endpoint,
+        /// How it is encoded.
+        encoding: String,
+    },
     /// 404: no such model or endpoint.
     #[error("{answer}; check the model name `{model}` and {}", .answer.at.wire.url_env())]
     NotFound {
@@ -84,7 +167,7 @@ pub enum Error {
     #[error("{0}; {mend}", mend = mend(.0))]
     Status(Answer),
     /// No connection came about.
-    #[error("{at} could not be reached; check the network, {} and the proxy settings", .at.wire.url_env())]
+    #[error("{at} could not be reached{}; {}check {}, the network and the proxy settings", unreached(.source.as_ref()), start(.at), .at.wire.url_env())]
     Connect {
         /// The endpoint.
         at: Endpoint,
@@ -139,6 +222,37 @@ pub enum Error {
     },
 }
 
+/// What a proxy did instead of letting a call through. Shows as what follows its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByProxy {
+    /// It cannot be connected to.
+    Unreachable,
+    /// 407.
+    WantsPassword,
+    /// It connects to nobody for us.
+    Refuses,
+}
+
+impl ByProxy {
+    const fn mend(self) -> &'static str {
+        match self {
+            Self::Unreachable => "start it, or check HTTPS_PROXY, HTTP_PROXY and NO_PROXY, and resume",
+            Self::WantsPassword => "put them into its variable as http://NAME:PASSWORD@HOST:PORT, and resume",
+            Self::Refuses => "ask who keeps it, or name the vendor's host in NO_PROXY, and resume",
+        }
+    }
+}
+
+impl fmt::Display for ByProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreachable => "cannot be reached",
+            Self::WantsPassword => "answered 407: it wants a name and a password",
+            Self::Refuses => "opened no connection",
+        })
+    }
+}
+
 impl Error {
     /// Whether the same request may succeed later.
     #[must_use]
@@ -151,20 +265,52 @@ impl Error {
             | Self::Idle { .. }
             | Self::Malformed { .. } => true,
             Self::Status(answer) => answer.status >= 500 || matches!(answer.status, 408 | 409),
+            Self::Tls { fault, .. } => fault.may_pass(),
+            Self::Proxy { what, .. } => matches!(what, ByProxy::Unreachable),
             Self::Unauthorized(_)
             | Self::BadRequest(_)
+            | Self::Unsupported { .. }
             | Self::ContextTooLong(_)
             | Self::NotFound { .. }
+            | Self::NoCredit(_)
+            | Self::NoTools { .. }
+            | Self::NoSuchPath(_)
+            | Self::Page(_)
+            | Self::Redirected { .. }
+            | Self::Encoded { .. }
             | Self::NotAStream { .. }
             | Self::NotARequest { .. } => false,
         }
     }
 }
 
+/// What the network says of an address that nothing came back from.
+fn unreached(source: &(dyn std::error::Error + Send + Sync + 'static)) -> &'static str {
+    use std::io::ErrorKind;
+    if source.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_dns) {
+        return ": no address is known for its name";
+    }
+    let kinds = causes(source).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    let known = |kind| match kind {
+        ErrorKind::ConnectionRefused => Some(": nothing listens there"),
+        ErrorKind::TimedOut => Some(": it does not answer"),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(": no way leads there"),
+        _ => None,
+    };
+    kinds.map(std::io::Error::kind).find_map(known).unwrap_or("")
+}
+
+/// A server of one's own is most likely not running.
+const fn start(at: &Endpoint) -> &'static str {
+    match at.wire {
+        Wire::Chat => "start the server, or ",
+        Wire::Messages | Wire::Responses => "",
+    }
+}
+
 fn mend(answer: &Answer) -> String {
     match answer.status {
         500.. => "the fault is the vendor's, resume later".to_owned(),
-        429 => "the account has no credit left, add some and resume".to_owned(),
         _ => format!("check {} and the account", answer.at.wire.url_env()),
     }
 }

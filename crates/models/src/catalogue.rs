@@ -96,7 +96,15 @@ pub fn terms(model: &str) -> Terms {
     let window = window(model);
     let quarter = u32::try_from(window / 4).unwrap_or(u32::MAX);
     let max_output = MAX_OUTPUT.min(quarter).max(1);
-    Terms { window, max_output, price: price(model), effort: None, batch: false }
+    let (price, reasoning) = (price(model), reasons(model));
+    Terms { window, max_output, price, effort: None, batch: false, reasoning, instead_of: None }
+}
+
+/// Whether a model is known to reason as it sees fit and to show a summary of that, on its vendor's own wire.
+fn reasons(model: &str) -> bool {
+    let name = undated(bare(model));
+    let is_known = matches!(name, SCRIPTED | SCRIPTED_SMALL) || models().any(|known| known == name);
+    is_known && Wire::of(model) != Wire::Chat
 }
 
 /// The window of a model in tokens, question and answer together; of an unknown one the default, which is

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use crate::{Secret, Wire};
+use crate::{Network, Secret, Wire, network};
 
 /// How many seconds a call may stay without a byte, in the environment: for vendors that are slower than
 /// the default allows, and for tests.
@@ -37,6 +37,8 @@ pub struct Config {
     pub max_retry_after: Duration,
     /// The most bytes that one answer may have on the wire.
     pub max_answer_bytes: usize,
+    /// Proxies, and whose certificates are believed.
+    pub network: Network,
 }
 
 /// What proves who pays.
@@ -87,14 +89,20 @@ pub enum Error {
         "{IDLE_ENV} is not a whole number of seconds from 1 on; set it to something like 180, or unset it"
     )]
     BadIdle,
+    /// The network cannot be used as the environment describes it.
+    #[error(transparent)]
+    Network(#[from] network::Error),
     /// The HTTP client could not be built.
-    #[error("the HTTP client could not be built; check the system's certificates")]
+    #[error(
+        "the HTTP client could not be built; check the system's certificates, or name a file of them in {}",
+        network::CERT_FILE_ENV
+    )]
     Client(#[source] reqwest::Error),
 }
 
 impl Config {
-    /// Reads the wire's key and base URL ([`Wire::key_env`], [`Wire::url_env`], [`TOKEN_ENV`]) and
-    /// [`IDLE_ENV`] through a lookup, so that the caller decides what the environment is. An empty
+    /// Reads the wire's key and base URL ([`Wire::key_env`], [`Wire::url_env`], [`TOKEN_ENV`]), the
+    /// [`network::VARIABLES`] and [`IDLE_ENV`] through a lookup, so that the caller decides what the environment is. An empty
     /// variable counts as unset; Anthropic's key wins over its token; a local server needs none.
     ///
     /// # Errors
@@ -119,6 +127,7 @@ impl Config {
         };
         let base_url = base_url.unwrap_or_else(|| wire.default_url().to_owned());
         let mut config = Self::new(wire, credential, base_url);
+        config.network = Network::from_lookup(get);
         if let Some(idle) = get(IDLE_ENV) {
             let seconds = idle.parse().ok().filter(|seconds| *seconds > 0);
             config.idle_timeout = Duration::from_secs(seconds.ok_or(Error::BadIdle)?);
@@ -144,6 +153,7 @@ impl Config {
             max_backoff: Duration::from_secs(30),
             max_retry_after: Duration::from_secs(120),
             max_answer_bytes: 64 << 20,
+            network: Network::default(),
         }
     }
 
@@ -194,7 +204,7 @@ fn owner(key: &str) -> Option<Wire> {
     openai.iter().any(|head| key.starts_with(head)).then_some(Wire::Responses)
 }
 
-fn key_names(wire: Wire) -> String {
+pub(crate) fn key_names(wire: Wire) -> String {
     match wire {
         Wire::Messages => format!("{} (or {TOKEN_ENV})", wire.key_env()),
         Wire::Responses | Wire::Chat => wire.key_env().to_owned(),

@@ -99,6 +99,11 @@ impl Fields {
         self.0.retain(|(key, _)| key != name);
     }
 
+    /// Drops all fields but these.
+    pub(crate) fn keep(&mut self, names: &[&str]) {
+        self.0.retain(|(key, _)| names.contains(&key.as_str()));
+    }
+
     pub(crate) fn to_raw(&self) -> RawJson {
         RawJson::encode(self).unwrap_or_else(|_| RawJson::known("{}".to_owned()))
     }

@@ -3,7 +3,7 @@
 use domain::Effort;
 use serde::{Deserialize, Serialize};
 
-use crate::{Block, RawJson, Response};
+use crate::{Block, Extras, RawJson, Response};
 
 /// One turn's request. Tools and system stay the same for a whole run and messages only grow,
 /// so that the vendor's prompt cache holds.
@@ -21,6 +21,8 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// How much work the model should put in; the vendor's default when `None`.
     pub effort: Option<Effort>,
+    /// What is asked beyond the conversation.
+    pub extras: Extras,
 }
 
 /// What a model is told of a tool.

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::tape::Tap;
-use crate::{Request, Response, call, compose};
+use crate::{Count, Request, Response, call, compose, count};
 
 /// A model vendor's wire. Adapters hold the key; nothing else of the house sees it.
 pub trait Provider: Send + Sync {
@@ -40,6 +41,11 @@ pub trait Provider: Send + Sync {
         self.call(body, on_delta)
     }
 
+    /// The tokens of a composed request, by the best means at hand.
+    fn count<'a>(&'a self, body: &'a Bytes) -> BoxFuture<'a, Count> {
+        std::future::ready(count::estimate(body)).boxed()
+    }
+
     /// The adapter's name, such as `anthropic`.
     fn name(&self) -> &str;
 
@@ -67,5 +73,10 @@ pub enum Delta {
         wait: Duration,
         /// What went wrong, for a person.
         why: String,
+    },
+    /// The call waits for the vendor's limits; told once a call, and not of a moment.
+    Waiting {
+        /// For how long, where the vendor's limits say so; else until another call is over.
+        wait: Option<Duration>,
     },
 }

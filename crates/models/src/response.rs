@@ -110,6 +110,18 @@ impl Response {
     }
 }
 
+impl Response {
+    /// What can be read of its reasoning, blocks joined by an empty line.
+    #[must_use]
+    pub fn reasoning(&self) -> String {
+        let texts = self.blocks.iter().filter_map(|block| match block.view() {
+            View::Thinking { text } if !text.trim().is_empty() => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n\n")
+    }
+}
+
 impl Usage {
     /// All input tokens, cached ones included.
     #[must_use]

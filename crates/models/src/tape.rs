@@ -15,13 +15,21 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use crate::call::{self, Endpoint};
-use crate::config::{Config, Credential};
+use crate::config::{Config, Credential, Error as ConfigError};
 use crate::http::{Broken, Client};
 use crate::{Response, Secret, Wire, anthropic, compatible, openai};
 
 /// Headers that are kept, beside those that speak of rate limits.
-const KEPT: [&str; 7] =
-    ["content-type", "date", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id"];
+const KEPT: [&str; 8] = [
+    "content-type",
+    "content-encoding",
+    "date",
+    "retry-after",
+    "retry-after-ms",
+    "x-should-retry",
+    "request-id",
+    "x-request-id",
+];
 
 /// Hears what comes over the wire. Called between two pieces of an answer: it must not wait.
 pub trait Tap: Send + Sync {
@@ -80,6 +88,20 @@ pub enum End {
     },
     /// It was longer than any answer may be.
     TooLong,
+    /// It was not made: the vendor's limits keep it for too long, in milliseconds.
+    Held {
+        /// The status that the vendor's limits were told with.
+        status: u16,
+        /// The vendor's words.
+        message: String,
+        /// How long.
+        wait: u64,
+    },
+    /// Something on the way to the vendor was in the way, as its certificates or a proxy.
+    Outside {
+        /// What the network said.
+        why: String,
+    },
 }
 
 /// One attempt, as it was heard.
@@ -102,6 +124,8 @@ pub struct Played {
     pub left: usize,
     /// Whether more attempts were asked for than there are.
     pub is_short: bool,
+    /// Whether it hung on this machine's network, so that it cannot be made again.
+    pub is_outside: bool,
 }
 
 /// What the network said, in its words.
@@ -112,29 +136,31 @@ struct Said(String);
 /// Makes a call again from what was heard, without a network and without waiting: the same
 /// classification, the same retries, the same fold. `endpoint` is what the errors name, and `echo`
 /// what stands for the key, should the vendor have repeated it.
+/// # Errors
+/// When no client can be made at all.
 pub async fn play(
     wire: Wire,
     endpoint: &str,
     echo: Option<Secret>,
     attempts: Vec<Attempt>,
     request: Bytes,
-) -> Played {
+) -> Result<Played, ConfigError> {
     let mut config = Config::new(wire, echo.map_or(Credential::Nobody, Credential::Key), endpoint);
     for attempt in &attempts {
         if let Some(End::Silent { after }) = attempt.end {
             config.idle_timeout = Duration::from_millis(after);
         }
     }
-    let client =
-        Client::of_tape(config, Tape(Mutex::new(Reel { attempts: attempts.into(), is_short: false })));
+    let reel = Reel { attempts: attempts.into(), is_short: false, is_outside: false };
+    let client = Client::of_tape(config, Tape(Mutex::new(reel)))?;
     let mut nobody_watches = |_| {};
     let result = match wire {
         Wire::Messages => client.call::<anthropic::Fold>(request, &mut nobody_watches, &Deaf).await,
         Wire::Responses => client.call::<openai::Fold>(request, &mut nobody_watches, &Deaf).await,
         Wire::Chat => client.call::<compatible::Fold>(request, &mut nobody_watches, &Deaf).await,
     };
-    let (left, is_short) = client.reel().unwrap_or_default();
-    Played { result, left, is_short }
+    let (left, is_short, is_outside) = client.tape().map(Tape::reel).unwrap_or_default();
+    Ok(Played { result, left, is_short, is_outside })
 }
 
 /// The attempts that are still to be read.
@@ -145,6 +171,7 @@ pub(crate) struct Tape(Mutex<Reel>);
 struct Reel {
     attempts: VecDeque<Attempt>,
     is_short: bool,
+    is_outside: bool,
 }
 
 /// The beginning of an answer, and its bytes.
@@ -169,23 +196,44 @@ impl Tape {
                 Some(End::Unreachable { why }) => call::Error::Connect { at, source: said(why) },
                 Some(End::Silent { .. }) => call::Error::Idle { at, after: idle },
                 Some(End::Broken { why }) => call::Error::Cut { at, source: Some(said(why)) },
-                Some(End::Read | End::TooLong) | None => call::Error::Cut { at, source: None },
+                Some(End::Outside { why }) => {
+                    reel.is_outside = true;
+                    call::Error::Cut { at, source: Some(said(why)) }
+                }
+                Some(End::Read | End::TooLong | End::Held { .. }) | None => {
+                    call::Error::Cut { at, source: None }
+                }
             });
         };
         let broken = match attempt.end {
             Some(End::Broken { why } | End::Unreachable { why }) => Some(Broken::Network(said(why))),
             Some(End::Silent { .. }) => Some(Broken::Idle),
             Some(End::TooLong) => Some(Broken::TooLong),
-            Some(End::Read) | None => None,
+            Some(End::Read | End::Held { .. } | End::Outside { .. }) | None => None,
         };
+        // Which proxy it was is not kept; what is elsewhere neither.
+        reel.is_outside |= head.status == 407 || (300..400).contains(&head.status);
         let pieces = stream::iter([Ok(attempt.body)].into_iter().chain(broken.map(Err)));
         Ok(Answer { status: head.status, headers: head.map(), bytes: pieces.boxed() })
     }
 
-    /// How many attempts are left, and whether there were too few.
-    pub(crate) fn reel(&self) -> (usize, bool) {
+    /// Why the next attempt was not made, if it was not.
+    pub(crate) fn held(&self, at: &Endpoint) -> Option<call::Error> {
+        let mut reel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Attempt { head: None, end: Some(End::Held { status, message, wait }), .. }) =
+            reel.attempts.front().cloned()
+        else {
+            return None;
+        };
+        reel.attempts.pop_front();
+        let answer = call::Answer { at: at.clone(), status, message, request_id: None };
+        Some(call::Error::RateLimited { answer, retry_after: Some(Duration::from_millis(wait)) })
+    }
+
+    /// How many attempts are left, whether there were too few, and whether they hung on the network.
+    pub(crate) fn reel(&self) -> (usize, bool, bool) {
         let reel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (reel.attempts.len(), reel.is_short)
+        (reel.attempts.len(), reel.is_short, reel.is_outside)
     }
 }
 
@@ -215,7 +263,20 @@ impl End {
         match error {
             call::Error::Connect { .. } => Self::Unreachable { why: why() },
             call::Error::Idle { after, .. } => Self::silent(*after),
-            _ => Self::Broken { why: why() },
+            call::Error::Cut { .. } => Self::Broken { why: why() },
+            other => Self::Outside { why: other.to_string() },
+        }
+    }
+
+    /// Why an attempt was not made.
+    pub(crate) fn of_late(error: &call::Error) -> Self {
+        match error {
+            call::Error::RateLimited { answer, retry_after } => Self::Held {
+                status: answer.status,
+                message: answer.message.clone(),
+                wait: u64::try_from(retry_after.unwrap_or_default().as_millis()).unwrap_or(u64::MAX),
+            },
+            other => Self::of_error(other),
         }
     }
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::{Request, anthropic, compatible, compose, openai};
+use crate::{Effort, Request, anthropic, compatible, compose, openai};
 
 /// The protocol that a model is spoken to in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +44,16 @@ impl Wire {
             Self::Messages => anthropic::compose(request),
             Self::Responses => openai::compose(request),
             Self::Chat => compatible::compose(request),
+        }
+    }
+
+    /// The step of the vendor's own scale that an effort is sent as: not every scale is as long as the other.
+    #[must_use]
+    pub const fn scale(self, effort: Effort) -> &'static str {
+        match self {
+            Self::Messages => effort.name(),
+            Self::Responses => openai::scale(effort),
+            Self::Chat => compatible::scale(effort),
         }
     }
 
@@ -113,6 +123,12 @@ impl fmt::Display for Wire {
 /// When the vendor would refuse the request for its form.
 pub fn compose(request: &Request) -> Result<Bytes, compose::Error> {
     Wire::of(&request.model).compose(request)
+}
+
+/// Whether two names are one model at one vendor: what it wrote can go back to it.
+#[must_use]
+pub fn is_same(one: &str, other: &str) -> bool {
+    Wire::of(one) == Wire::of(other) && bare(one) == bare(other)
 }
 
 /// The name that the vendor knows a model under: without the prefix that chose the wire.

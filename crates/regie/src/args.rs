@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{age, dollars, span};
+use crate::commands::Models;
+use crate::config::{age, dollars, effort, span};
 
 /// Agents on your own machines: durable, jailed, under leases and gates.
 #[derive(Debug, Parser)]
@@ -59,6 +60,9 @@ pub(crate) enum Command {
     Undo(Undo),
     /// Show what was spent
     Costs(Costs),
+    /// Look at models
+    #[command(subcommand)]
+    Models(Models),
     /// Write an artifact's bytes to stdout
     Cat(Cat),
     /// Find words in all missions
@@ -243,9 +247,12 @@ pub(crate) struct Run {
     /// A command that must exit with 0 before the mission counts as done; may be repeated
     #[arg(long, value_name = "COMMAND")]
     pub(crate) done: Vec<String>,
-    /// The model of the main loop
+    /// The model of the main loop, and no other
     #[arg(long)]
     pub(crate) model: Option<String>,
+    /// How much work it puts into an answer: low, medium, high, xhigh or max
+    #[arg(long, value_parser = effort)]
+    pub(crate) effort: Option<domain::Effort>,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
     /// Take your uncommitted changes along; otherwise the run starts from HEAD

@@ -13,6 +13,8 @@ use tokio::task::AbortHandle;
 
 /// Names the scripted server, as `http://127.0.0.1:4000`.
 pub const LEDGER_ENV: &str = "REGIE_TESTKIT_LEDGER";
+/// How many more tools of the same kind there are, as `24`: a run with many defers them.
+pub const MORE_ENV: &str = "REGIE_TESTKIT_TOOLS";
 /// The tool's name.
 pub const NAME: &str = "announce";
 /// What a model is told.

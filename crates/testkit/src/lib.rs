@@ -4,6 +4,8 @@
 #[cfg(feature = "announce")]
 pub mod announce;
 pub mod fakes;
+#[cfg(feature = "network")]
+pub mod network;
 pub mod script;
 pub mod sim;
 pub mod suite;

@@ -80,7 +80,7 @@ impl Executor for ModelExecutor {
         };
         let (clock, deltas) = (Arc::clone(&self.clock), self.deltas.clone());
         let taping = self.recorder.as_ref().and_then(|recorder| recorder.call(&work));
-        let call = call(provider, terms, clock, deltas, work.clone(), taping);
+        let call = call(provider, Arc::clone(&self.vendors), terms, clock, deltas, work.clone(), taping);
         self.inflight.spawn(&work, inbox, call);
     }
 
@@ -100,6 +100,7 @@ impl Executor for ModelExecutor {
 
 async fn call(
     provider: Arc<dyn Provider>,
+    vendors: Arc<Vendors>,
     terms: Terms,
     clock: Arc<dyn Clock>,
     deltas: broadcast::Sender<api::Delta>,
@@ -107,19 +108,29 @@ async fn call(
     taping: Option<Taping>,
 ) -> Input {
     let is_summary = work.kind == StepKind::Compaction;
+    let health = vendors.health();
     let mut publish = |delta: Delta| {
+        if let Delta::Retrying { attempt, .. } = &delta {
+            health.struggles(provider.endpoint(), *attempt, clock.now());
+        }
         // A summary is no word to the owner; it is shown as what it is when it is whole.
-        if is_summary && !matches!(delta, Delta::Retrying { .. }) {
+        if is_summary && !matches!(delta, Delta::Retrying { .. } | Delta::Waiting { .. }) {
             return;
         }
         // Nobody watching is not an error.
-        let _ = deltas.send(delta_view(&work, delta));
+        let _ = deltas.send(delta_view(&work, delta, clock.now()));
     };
     let timeout = Duration::from_millis(work.timeout);
     let tap: &dyn Tap = taping.as_ref().map_or(&Deaf, |taping| taping);
     let calling = provider.call_tapped(work.request.clone(), &mut publish, tap);
     let called = tokio::time::timeout(timeout, calling).await;
     point(Point::AfterEffect);
+    match &called {
+        Ok(Ok(_)) => health.answered(provider.endpoint()),
+        Ok(Err(error)) => health.failed(provider.endpoint(), error, clock.now()),
+        // A long answer is none of the vendor's failures.
+        Err(_) => {}
+    }
     let now = clock.now();
     if let Some(taping) = taping {
         taping.end(now).await;
@@ -196,7 +207,7 @@ fn timed_out(work: &Work) -> ModelFailure {
     }
 }
 
-fn delta_view(work: &Work, delta: Delta) -> api::Delta {
+fn delta_view(work: &Work, delta: Delta, now: Timestamp) -> api::Delta {
     let (kind, text) = match delta {
         Delta::Text(text) => ("text", text),
         Delta::Thinking(text) => ("thinking", text),
@@ -204,6 +215,12 @@ fn delta_view(work: &Work, delta: Delta) -> api::Delta {
         Delta::Retrying { attempt, wait, why } => {
             ("retry", format!("attempt {attempt} failed: {why}; again in {:.1} s", wait.as_secs_f64()))
         }
+        Delta::Waiting { wait: Some(wait) } => {
+            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            let until = engine::words::time_of_day(now.plus(wait).0);
+            ("waiting", format!("waiting for the vendor's limit until {until}"))
+        }
+        Delta::Waiting { wait: None } => ("waiting", "waiting for the vendor's limit".to_owned()),
     };
     api::Delta { run: work.run.to_string(), step: work.step.0, kind: kind.into(), text }
 }

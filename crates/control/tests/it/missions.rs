@@ -64,7 +64,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
     let (status, code, detail, hint) =
         refused(&world, StartMission { vendor: Vendor::default(), ..world.mission() });
     assert_eq!((status, code), (422, "model.key_missing"));
-    assert_eq!(detail, "no key for Anthropic");
+    assert_eq!(detail, "no key for Anthropic or OpenAI");
     assert!(hint.starts_with("set ANTHROPIC_API_KEY"), "{hint}");
     let odd = Vendor { base_url: Some("ftp://example.org".into()), ..world.vendor() };
     let (_, code, detail, hint) = refused(&world, StartMission { vendor: odd, ..world.mission() });

@@ -213,6 +213,7 @@ impl World {
             project: self.project().display().to_string(),
             done: vec![CHECK.into()],
             model: None,
+            or: Vec::new(),
             effort: None,
             batch: false,
             caps: api::CapsWanted::default(),

@@ -37,7 +37,11 @@ impl View {
 
     pub(super) fn model_failed(&mut self, seq: u64, outcome: Outcome, bytes: &[u8]) {
         let failure = serde_json::from_slice(bytes).unwrap_or_else(|_| unexplained(outcome));
+        let refused = failure.parameter();
         let ModelFailure { code, message, hint, retry_at, retryable } = failure;
+        if refused.is_some_and(|parameter| self.leave_out(seq, parameter)) {
+            return;
+        }
         if code == CONTEXT_TOO_LONG && self.shorten(seq) {
             return;
         }
@@ -91,8 +95,13 @@ impl View {
         }
         if !self.turn.is_empty() {
             self.nudges = 0;
+            self.calls_again();
             self.stage = Stage::Acting;
             return self.settle_turn(seq);
+        }
+        let goes_on = matches!(response.stop, Stop::PauseTurn | Stop::MaxTokens);
+        if !goes_on && self.takes_written(seq, response) {
+            return;
         }
         match response.stop {
             Stop::PauseTurn => self.stage = Stage::Asking,

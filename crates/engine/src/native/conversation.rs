@@ -3,7 +3,7 @@
 //! pinned. Every cut follows from recorded events, so a request of any moment can be made again, byte
 //! for byte.
 
-use models::{Message, Role};
+use models::{Block, Message, Role};
 
 use crate::config::Clearing;
 
@@ -81,17 +81,26 @@ impl Conversation {
         self.entries.last().map(|entry| entry.message.role)
     }
 
-    /// The messages as they were sent after the event `upto`.
-    pub(super) fn messages(&self, upto: u64) -> Vec<Message> {
+    /// The messages as they were sent after the event `upto`; reasoning from before the position `forgotten`
+    /// is left out.
+    pub(super) fn messages(&self, upto: u64, forgotten: u64) -> Vec<Message> {
         let length = self.entries.partition_point(|entry| entry.seq <= upto);
         let Cut { cleared, start, .. } = self.cut(upto);
         let sent = self.entries.iter().take(length).enumerate();
         sent.filter(|(at, entry)| *at >= start || entry.is_pinned)
             .map(|(at, entry)| match &entry.stub {
                 Some((stub, _)) if at < cleared => stub.clone(),
+                _ if entry.seq < forgotten => without_reasoning(&entry.message),
                 _ => entry.message.clone(),
             })
             .collect()
+    }
+
+    /// Whether reasoning from this position on goes back.
+    pub(super) fn reasons_since(&self, position: u64) -> bool {
+        let start = self.cut(u64::MAX).start;
+        let sent = self.entries.iter().skip(start).filter(|entry| entry.seq >= position);
+        sent.flat_map(|entry| &entry.message.blocks).any(Block::is_reasoning)
     }
 
     fn cut(&self, upto: u64) -> Cut {
@@ -147,6 +156,11 @@ impl Entry {
     fn saved(&self) -> usize {
         self.stub.as_ref().map_or(0, |(_, stub)| self.weight.saturating_sub(*stub))
     }
+}
+
+fn without_reasoning(message: &Message) -> Message {
+    let kept = message.blocks.iter().filter(|block| !block.is_reasoning());
+    Message { blocks: kept.cloned().collect(), ..message.clone() }
 }
 
 fn weight(message: &Message) -> usize {

@@ -43,7 +43,7 @@ pub(crate) fn tool() -> Result<Tool, Error> {
     let input_schema =
         RawJson::parse(SCHEMA).map_err(|source| Error::Schema { tool: TOOL.into(), source })?;
     let spec = ToolSpec { name: TOOL.into(), description: DESCRIPTION.into(), input_schema };
-    Ok(Tool { spec, effect: Effect::Read, risk: Risk::Read })
+    Ok(Tool { spec, effect: Effect::Read, risk: Risk::Read, deferred: false })
 }
 
 /// One criterion as it is proposed.

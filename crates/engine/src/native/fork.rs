@@ -6,7 +6,7 @@
 
 use domain::Mission;
 use domain::fact::{Forked, Purpose};
-use models::Role;
+use models::{Role, wire};
 
 use super::view::{Judgement, Stage, View, first_stage};
 use crate::{prompt, timeline};
@@ -20,7 +20,8 @@ impl View {
             return;
         }
         // Nothing is committed on the branch of this run.
-        self.touched |= self.commit().is_some();
+        let commit = self.commit().map(str::to_owned);
+        self.touched |= commit.is_some();
         self.checkpoint = None;
         self.stall.reset();
         match forked.purpose {
@@ -39,7 +40,7 @@ impl View {
                 self.take_back();
                 self.is_at_fork = true;
             }
-            Purpose::FollowUp => self.follow_up(forked, &mission),
+            Purpose::FollowUp => self.follow_up(forked, &mission, commit.as_deref()),
         }
         self.mission = Some(mission);
     }
@@ -59,7 +60,7 @@ impl View {
         }
     }
 
-    fn follow_up(&mut self, forked: &Forked, mission: &Mission) {
+    fn follow_up(&mut self, forked: &Forked, mission: &Mission, commit: Option<&str>) {
         let seq = self.position;
         let end = match &self.stage {
             Stage::Over { end, reason } => format!("{}: {reason}", timeline::end_name(*end)),
@@ -77,7 +78,10 @@ impl View {
         }
         // What was said and not read belongs to the mission that is over.
         self.unread.clear();
-        self.words.clear();
+        let last_words = std::mem::take(&mut self.words);
+        if self.mission.as_ref().is_some_and(|before| !wire::is_same(&before.model, &mission.model)) {
+            self.hand_over(seq, &last_words, commit);
+        }
         self.stage = first_stage(mission);
         let end = prompt::cut(end.trim_end_matches('.'), 2_000).to_owned();
         self.pin(seq, prompt::follow_up(mission, self.definition.is_asked, &end, keeps_files));

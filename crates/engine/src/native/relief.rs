@@ -144,11 +144,21 @@ impl View {
         self.relief.since = 0;
         self.relief.is_overlong = false;
         self.relief.compactions = self.relief.compactions.saturating_add(1);
-        let summary = self.summary(text.trim());
+        let summary = self.on_record(text.trim(), prompt::summary);
         self.conversation.compact(seq, Message::user(vec![Block::text(summary)]));
     }
 
-    fn summary(&self, text: &str) -> String {
+    /// Another model goes on: nothing that this one's vendor wrote may reach it. What the owner and Regie said
+    /// stays; what was done is told from the record, with the last words as text.
+    pub(super) fn hand_over(&mut self, seq: u64, last_words: &str, commit: Option<&str>) {
+        let text = self.on_record(last_words.trim(), |record| prompt::handover(record, commit));
+        self.conversation.compact(seq, Message::user(vec![Block::text(text)]));
+        let relief = &mut self.relief;
+        (relief.answers, relief.since, relief.compactions, relief.fruitless) = (0, 0, 0, 0);
+        relief.is_overlong = false;
+    }
+
+    fn on_record(&self, text: &str, write: impl Fn(&prompt::Summary<'_>) -> String) -> String {
         let most = usize::try_from(self.config.compaction_threshold()).unwrap_or(usize::MAX);
         let relief = &self.relief;
         let ran = relief.ran.iter().skip(relief.ran.len().saturating_sub(NAMED));
@@ -157,7 +167,7 @@ impl View {
             let files = relief.files.iter().rev().filter(|(_, is_changed)| *is_changed == changed);
             files.map(|(path, _)| path.as_str()).take(NAMED).collect()
         };
-        prompt::summary(&prompt::Summary {
+        write(&prompt::Summary {
             turns: relief.answers,
             compactions: relief.compactions,
             text: prompt::cut(text, most.min(LONGEST_SUMMARY)),

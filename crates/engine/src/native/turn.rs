@@ -6,6 +6,7 @@ use domain::{Effect, Risk};
 use models::{Block, Message, RawJson, Response};
 use serde::Serialize;
 
+use super::deferred::{self, Meant};
 use crate::config::Toolbox;
 
 /// Results up to this many bytes are never cleared.
@@ -72,32 +73,32 @@ struct ToolRequest<'a> {
 }
 
 impl Turn {
-    /// The calls of an answer. What must not be executed (a broken input, a tool that is not there)
-    /// is answered at once and becomes no step.
+    /// The calls of an answer. What must not be executed (a broken input, a tool that is not there), or
+    /// needs nothing but the tool list, is answered at once and becomes no step.
     pub(super) fn new(response: &Response, toolbox: &Toolbox) -> Self {
         let calls = response.calls().map(|call| {
-            let answered = |why: String| Call {
+            let answered = |result: Result<String, String>| Call {
                 id: call.id.to_owned(),
                 name: call.name.to_owned(),
                 request: Bytes::new(),
                 effect: Effect::Read,
                 risk: Risk::Read,
-                progress: Progress::Answered(Err(why)),
+                progress: Progress::Answered(result),
                 path: None,
             };
             let input = match call.input {
                 Ok(input) => input,
-                Err(error) => return answered(error.to_string()),
+                Err(error) => return answered(Err(error.to_string())),
             };
-            let Some(tool) = toolbox.find(call.name) else {
-                let names: Vec<&str> = toolbox.names().collect();
-                let name = crate::prompt::cut(call.name, 100);
-                return answered(format!("there is no tool `{name}`; the tools are: {}", names.join(", ")));
+            let (tool, input) = match deferred::meant(toolbox, call.name, input) {
+                Meant::Step(tool, input) => (tool, input),
+                Meant::Told(result) => return answered(result),
             };
+            let name = tool.spec.name.as_str();
             Call {
                 id: call.id.to_owned(),
-                name: call.name.to_owned(),
-                request: super::json(&ToolRequest { tool: call.name, input }),
+                name: name.to_owned(),
+                request: super::json(&ToolRequest { tool: name, input: &input }),
                 effect: tool.effect,
                 risk: tool.risk,
                 progress: Progress::Due,

@@ -9,13 +9,15 @@ use domain::run::End;
 use domain::{
     Criterion, Digest, Fact, Header, Mission, Outcome, Payload, RunId, StepKind, StepNo, Timestamp,
 };
-use models::{Block, Message, Request};
+use models::{Block, Extras, Message, Request};
 
 use super::conversation::Conversation;
 use super::done::Definition;
+use super::extras::Asked;
 use super::relief::Relief;
 use super::stall::Stall;
 use super::turn::Turn;
+use super::written::Written;
 use crate::config::Config;
 use crate::host::{self, Checkpoint, DeliverRequest};
 use crate::prompt::{self, Unmet};
@@ -89,6 +91,8 @@ pub(super) struct View {
     pub(super) stage: Stage,
     /// What every request repeats: model, system, tools. Its messages are those of the conversation.
     pub(super) request: Request,
+    /// What is asked beside it.
+    pub(super) asked: Asked,
     /// The bytes of system and tools.
     pub(super) fixed: usize,
     pub(super) conversation: Conversation,
@@ -121,6 +125,7 @@ pub(super) struct View {
     pub(super) unresolved: Vec<String>,
     pub(super) definition: Definition,
     pub(super) stall: Stall,
+    pub(super) written: Written,
     /// What the owner said and the model has not read.
     pub(super) unread: Vec<String>,
     /// Events that came before the first of this run: positions count over all of them.
@@ -142,11 +147,13 @@ impl View {
             tools: config.toolbox.specs(),
             messages: Vec::new(),
             effort: config.effort,
+            extras: Extras::default(),
         };
         let tools = request.tools.iter();
         let tools: usize = tools.map(|tool| tool.description.len() + tool.input_schema.as_str().len()).sum();
         Self {
             fixed: request.system.len() + tools,
+            asked: Asked::default(),
             conversation: Conversation::default(),
             relief: Relief::default(),
             compactions: BTreeSet::new(),
@@ -173,6 +180,7 @@ impl View {
             unresolved: Vec::new(),
             definition: Definition::default(),
             stall: Stall::default(),
+            written: Written::default(),
             unread: Vec::new(),
             offset: 0,
             position: 0,
@@ -250,9 +258,11 @@ impl View {
             );
         }
         self.request.model.clone_from(&mission.model);
+        self.asked.begin(self.position, &started.driver, &mission);
         self.relief.clears = started.driver != super::UNCLEARED;
         let is_old = started.driver == super::UNCLEARED || started.driver == super::UNWATCHED;
         self.stall.watches = !is_old;
+        self.written.watches = started.driver == super::NAME;
         self.definition.is_asked =
             !is_old && mission.done.is_empty() && self.config.toolbox.find(super::done::TOOL).is_some();
         match (started.forked.as_deref(), is_first) {
@@ -364,11 +374,11 @@ impl View {
 
     /// The request of a step that was planned right after the event `upto`.
     pub(super) fn request_at(&self, kind: StepKind, upto: u64) -> Request {
-        let mut messages = self.conversation.messages(upto);
+        let mut messages = self.conversation.messages(upto, self.asked.forgotten(upto));
         if kind == StepKind::Compaction {
             messages.push(Message::user(vec![Block::text(prompt::COMPACT)]));
         }
-        Request { messages, ..self.request.clone() }
+        Request { messages, extras: self.asked.at(upto), ..self.request.clone() }
     }
 
     /// The criteria that are still to be run, as commands.

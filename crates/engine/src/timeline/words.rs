@@ -7,11 +7,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::host;
-use crate::native::{done, stall};
+use crate::native::{deferred, done, stall};
 use crate::words::clean;
 
 /// Which field of a tool's input says most.
 const TELLING: [&str; 5] = ["command", "path", "pattern", "url", "query"];
+
+/// How many tools a line names.
+const NAMED: usize = 16;
 
 /// What a step was asked to do, in one line.
 pub(super) fn request_title(planned: &StepPlanned, payload: Option<&Payload>) -> String {
@@ -56,6 +59,19 @@ pub(super) fn definition(response: &Response) -> String {
     let line = |one: &done::Wanted| format!("- {} ({})", clean(&one.command, 200), clean(&one.why, 200));
     let criteria: Vec<String> = wanted.iter().map(line).collect();
     format!("proposes as the definition of done:\n{}", criteria.join("\n"))
+}
+
+/// The tools whose inputs an answer asks for, as no step says it; empty when there are none.
+pub(super) fn described(response: &Response) -> String {
+    #[derive(Deserialize)]
+    struct Names {
+        names: Vec<String>,
+    }
+    let asked = response.calls().filter(|call| call.name == deferred::DESCRIBE);
+    let names =
+        asked.filter_map(|call| call.input.ok()?.decode::<Names>().ok()).flat_map(|asked| asked.names);
+    let names: Vec<String> = names.take(NAMED).map(|name| clean(&name, 60)).collect();
+    if names.is_empty() { String::new() } else { format!("asks what these tools take: {}", names.join(", ")) }
 }
 
 pub(crate) const fn end_name(end: End) -> &'static str {

@@ -189,6 +189,43 @@ fn a_follow_up_knows_the_conversation_and_what_became_of_it() {
 }
 
 #[test]
+fn another_model_goes_on_from_the_record_and_gets_nothing_that_the_first_one_wrote() {
+    let mut parent = World::new(&[]);
+    parent.model(&calls(vec![shell("u1", "ls alpha")]));
+    let step = parent.one("shell");
+    parent.done(&step, Outcome::Succeeded, &output("PRIVATE-LISTING", 0));
+    say(&mut parent, "mind the gap");
+    parent.model(&says("It is mended"));
+    parent.checkpoint(Some("c0ffee"));
+    parent.tell_bytes(Command::End(End::Cancelled), b"the owner ended it".to_vec());
+    for (model, is_other) in [("claude-haiku-5-5", true), ("anthropic/claude-opus-5-5", false)] {
+        let id = MissionId::from_bytes([8; 16]);
+        let new = Mission { id, goal: "Now a note".into(), model: model.into(), ..mission(&["true"]) };
+        let mut next = parent.forked(parent.events.len(), Purpose::FollowUp, &new);
+        let sent = next.messages().to_string();
+        assert_eq!(sent.contains("[Handed over by Regie]"), is_other, "{model}: {sent}");
+        for kept in ["mind the gap", "It is mended", "Now a note"] {
+            assert!(sent.contains(kept), "{model}: {kept}: {sent}");
+        }
+        for own in ["PRIVATE-LISTING", "tool_use", "\"assistant\""] {
+            assert_eq!(sent.contains(own), !is_other, "{model}: {own}: {sent}");
+        }
+        if is_other {
+            for told in ["ls alpha", "c0ffee"] {
+                assert!(sent.contains(told), "{told}: {sent}");
+            }
+        }
+        reloads(&next);
+        // Who goes on from there with the same model stands on the same handover.
+        say(&mut next, "one more word");
+        let mut fork = next.forked(next.events.len(), Purpose::Fork, &new);
+        assert_eq!(next_request(&fork), next_request(&next));
+        assert_eq!(fork.messages().to_string().contains("PRIVATE-LISTING"), !is_other);
+        reloads(&fork);
+    }
+}
+
+#[test]
 fn a_run_without_what_it_goes_on_from_does_nothing() {
     let (parent, [first, _]) = parent();
     let fork = parent.forked(parent.upto(&first), Purpose::Fork, &mission(&["true"]));

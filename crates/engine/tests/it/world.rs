@@ -34,6 +34,7 @@ fn tool(name: &str, effect: Effect, risk: Risk) -> Tool {
         },
         effect,
         risk,
+        deferred: false,
     }
 }
 

@@ -25,6 +25,8 @@ struct Body<'a> {
     max_tokens: u32,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
@@ -32,6 +34,15 @@ struct Body<'a> {
     system: Option<[System<'a>; 1]>,
     messages: Vec<Turn<'a>>,
 }
+
+/// The model decides whether and how long it thinks. Newer ones show nothing of it unless asked.
+#[derive(Serialize)]
+struct Thinking {
+    r#type: &'static str,
+    display: &'static str,
+}
+
+const ADAPTIVE: Thinking = Thinking { r#type: "adaptive", display: "summarized" };
 
 #[derive(Serialize)]
 struct OutputConfig {
@@ -76,6 +87,7 @@ pub(crate) fn body(request: &Request) -> Result<Bytes, Error> {
         model: bare(&request.model),
         max_tokens: request.max_tokens,
         stream: true,
+        thinking: request.extras.reasoning.then_some(ADAPTIVE),
         output_config: request.effort.map(|effort| OutputConfig { effort }),
         tools: tools(&request.tools),
         system: system.map(|text| [System { r#type: "text", text, cache_control: MARK }]),

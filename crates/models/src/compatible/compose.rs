@@ -98,7 +98,7 @@ fn tool(spec: &ToolSpec) -> Tool<'_> {
 }
 
 /// Three steps are all that these servers know.
-const fn scale(effort: Effort) -> &'static str {
+pub(crate) const fn scale(effort: Effort) -> &'static str {
     match effort {
         Effort::Low => "low",
         Effort::Medium => "medium",

@@ -6,6 +6,7 @@
 mod calls;
 mod compose;
 mod fold;
+mod whole;
 
-pub(crate) use compose::body as compose;
+pub(crate) use compose::{body as compose, scale};
 pub(crate) use fold::Fold;

@@ -1,49 +1,79 @@
 //! Calls over HTTP, whatever the wire: the bytes out, the event stream in, and again when that makes
 //! sense.
 
+mod count;
+mod network;
 mod read;
 mod refusal;
 mod retry;
+mod rooms;
+mod whole;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue, LOCATION,
+};
 use reqwest::redirect::Policy;
 use reqwest::{Client as Http, Url};
 use serde::Deserialize;
+use tokio::time::Instant;
 
+pub(crate) use network::causes;
 pub(crate) use read::{Broken, Fault, Fold};
+pub(crate) use whole::Whole;
 
 use crate::call::{self, Endpoint};
+use crate::catalogue;
 use crate::config::{Config, Credential, Error as ConfigError};
-use crate::tape::{Answer, End, Head, Heard, Tap, Tape};
+use crate::limit::rules::{Need, Said};
+use crate::limit::{Limiter, Limits, Permit, TooLong};
+use crate::tape::{Answer, End, Head as Heading, Heard, Tap, Tape};
 use crate::{Delta, Response, Secret, Usage, Wire};
 use read::{Stopped, guarded};
 use refusal::{Refusal, classify};
+use whole::Form;
 
 /// An error answer is read up to here.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
+/// A shorter wait for the vendor's limits is not told.
+const WORTH_TELLING: Duration = Duration::from_secs(1);
+/// How long a prompt that was sent is in the vendor's cache at the least.
+const WARM: Duration = Duration::from_secs(240);
 
 /// One vendor's endpoint and what is known about calling it. Holds one connection pool.
 #[derive(Debug)]
 pub(crate) struct Client {
-    line: Line,
+    http: Http,
+    url: Url,
     at: Endpoint,
     secret: Option<Secret>,
     config: Config,
+    limiter: Arc<Limiter>,
+    warm: Mutex<Option<Warm>>,
+    /// What is read instead of the network.
+    tape: Option<Tape>,
 }
 
-/// Where answers come from.
-#[derive(Debug)]
-enum Line {
-    /// The vendor.
-    Network(Http, Url),
-    /// What was heard of a vendor earlier.
-    Tape(Tape),
+/// A prompt that the vendor has in its cache: what is read from there does not count against its limits.
+#[derive(Clone, Copy, Debug)]
+struct Warm {
+    bytes: usize,
+    since: Instant,
+}
+
+/// What a request says of itself.
+struct Asked {
+    /// The model, by the name that Regie has for it.
+    model: String,
+    need: Need,
 }
 
 /// A failed attempt, and what decides about the next one.
@@ -64,8 +94,20 @@ impl From<call::Error> for Failure {
     }
 }
 
+impl Failure {
+    /// Whether the vendor said when to come again because of its limits: then nobody calls it before.
+    fn shuts(&self, permit: &Permit) -> bool {
+        let (call::Error::RateLimited { answer, .. } | call::Error::Overloaded(answer)) = &self.error else {
+            return false;
+        };
+        let said = Said { status: answer.status, message: answer.message.clone() };
+        permit.refused(said, self.retry_after);
+        self.retry_after.is_some()
+    }
+}
+
 impl Client {
-    pub(crate) fn new(config: Config) -> Result<Self, ConfigError> {
+    pub(crate) fn new(config: Config, limits: &Limits) -> Result<Self, ConfigError> {
         let url = config.endpoint()?;
         // Fails when another provider is installed already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -74,62 +116,111 @@ impl Client {
             .connect_timeout(config.connect_timeout)
             // A redirect would carry the key to whoever it names.
             .redirect(Policy::none());
-        if is_loopback(&url) {
-            http = http.no_proxy();
+        // The environment of the process is not the owner's: what holds is in the configuration.
+        http = http.no_proxy();
+        let proxy = match is_loopback(&url) {
+            true => None,
+            false => config.network.proxy(&url)?,
+        };
+        if let Some(proxy) = &proxy {
+            http = http.proxy(proxy.to_client().map_err(ConfigError::Client)?);
         }
+        let is_tls =
+            url.scheme() == "https" || proxy.as_ref().is_some_and(|proxy| proxy.shown.starts_with("https:"));
+        let certificates = match is_tls {
+            true => config.network.certificates()?,
+            // Without TLS none is read, and none can be in the way.
+            false => Some(Vec::new()),
+        };
+        if let Some(certificates) = certificates {
+            http = http.tls_certs_only(certificates);
+        }
+        let proxy = proxy.map(|proxy| proxy.shown.into());
+        let secret = config.credential.secret().cloned();
         Ok(Self {
-            at: Endpoint { wire: config.wire, url: url.as_str().to_owned() },
-            line: Line::Network(http.build().map_err(ConfigError::Client)?, url),
-            secret: config.credential.secret().cloned(),
+            limiter: limits.limiter(config.wire, &url, secret.as_ref()),
+            warm: Mutex::new(None),
+            tape: None,
+            http: http.build().map_err(ConfigError::Client)?,
+            at: Endpoint { wire: config.wire, url: url.as_str().into(), proxy },
+            url,
+            secret,
             config,
         })
     }
 
     /// One that reads what was heard earlier. The base URL is the whole address then.
-    pub(crate) fn of_tape(config: Config, tape: Tape) -> Self {
-        Self {
-            at: Endpoint { wire: config.wire, url: config.base_url.clone() },
-            line: Line::Tape(tape),
-            secret: config.credential.secret().cloned(),
-            config,
+    pub(crate) fn of_tape(config: Config, tape: Tape) -> Result<Self, ConfigError> {
+        let mut client = Self::new(
+            Config { base_url: config.wire.default_url().into(), ..config.clone() },
+            &Limits::new(),
+        )?;
+        if let Ok(url) = Url::parse(&config.base_url) {
+            client.url = url;
         }
+        client.at = Endpoint { wire: config.wire, url: config.base_url.as_str().into(), proxy: None };
+        client.tape = Some(tape);
+        Ok(client)
     }
 
-    /// How much of a tape is left, and whether there was too little; nothing for the network.
-    pub(crate) fn reel(&self) -> Option<(usize, bool)> {
-        match &self.line {
-            Line::Tape(tape) => Some(tape.reel()),
-            Line::Network(..) => None,
-        }
+    /// What is read instead of the network.
+    pub(crate) fn tape(&self) -> Option<&Tape> {
+        self.tape.as_ref()
     }
 
     pub(crate) fn endpoint(&self) -> &str {
         &self.at.url
     }
 
-    pub(crate) async fn call<F: Fold>(
+    pub(crate) async fn call<F: Whole>(
         &self,
         body: Bytes,
         on_delta: &mut (dyn FnMut(Delta) + Send),
         tap: &dyn Tap,
     ) -> Result<Response, call::Error> {
-        let asked = self.asked(&body)?;
+        let Asked { model: asked, need } = self.asked(&body)?;
+        let place = self.limiter.place();
+        let mut is_told = false;
         let mut lost = Usage::default();
         let mut attempt = 1;
         loop {
+            let mut on_wait = |wait: Option<Duration>| {
+                // What is over before it is read is not worth a line.
+                let is_long = wait.is_none_or(|wait| wait >= WORTH_TELLING);
+                if is_long && !std::mem::replace(&mut is_told, true) {
+                    on_delta(Delta::Waiting { wait });
+                }
+            };
             let heard = |heard: Heard<'_>| tap.heard(attempt, heard);
-            let failure = match self.attempt::<F>(&asked, body.clone(), on_delta, &heard).await {
-                Ok(response) => return Ok(Response { attempts: attempt, lost, ..response }),
+            if let Some(held) = self.tape.as_ref().and_then(|tape| tape.held(&self.at)) {
+                return Err(held);
+            }
+            let admitted =
+                self.limiter.admit(place, need.clone(), self.config.max_retry_after, &mut on_wait).await;
+            let permit = admitted
+                .map_err(|late| self.late(late))
+                .inspect_err(|late| heard(Heard::End(&End::of_late(late))))?;
+            let failure = match self.attempt::<F>(&asked, body.clone(), &permit, on_delta, &heard).await {
+                Ok(response) => {
+                    self.warmed(body.len(), &response.usage);
+                    return Ok(Response { attempts: attempt, lost, ..response });
+                }
                 Err(failure) => failure,
             };
+            // What is read again is waited for no second time.
+            let is_shut = self.tape.is_none() && failure.shuts(&permit);
+            drop(permit);
             lost = lost.plus(failure.usage);
             let Some(wait) = self.wait_before_next(attempt, &failure) else {
                 return Err(failure.error);
             };
             tracing::warn!(attempt, wait_ms = wait.as_millis(), error = %failure.error, "model call is made again");
             on_delta(Delta::Retrying { attempt, wait, why: failure.error.to_string() });
-            if let Line::Network(..) = self.line {
-                tokio::time::sleep(wait).await;
+            // Where the vendor said when to come again, nobody is let in before, and this call first.
+            match is_shut {
+                true => is_told = true,
+                false if self.tape.is_none() => tokio::time::sleep(wait).await,
+                false => {}
             }
             attempt += 1;
         }
@@ -151,33 +242,70 @@ impl Client {
         }
     }
 
-    /// The model that a request asks for, by the name that Regie has for it: a local model keeps its
-    /// prefix, so that it is never taken for the vendor's model of the same name and price.
-    fn asked(&self, body: &[u8]) -> Result<String, call::Error> {
+    /// What a request asks for, and what it takes of the vendor's limits. A local model keeps its prefix, so
+    /// that it is never taken for the vendor's model of the same name and price.
+    fn asked(&self, body: &[u8]) -> Result<Asked, call::Error> {
         #[derive(Deserialize)]
         struct Head {
             model: String,
+            #[serde(alias = "max_output_tokens", default)]
+            max_tokens: u64,
         }
-        match (serde_json::from_slice::<Head>(body), self.config.wire) {
-            (Ok(head), Wire::Chat) => Ok(format!("local/{}", head.model)),
-            (Ok(head), Wire::Messages | Wire::Responses) => Ok(head.model),
-            (Err(source), _) => Err(call::Error::NotARequest { at: self.at.clone(), source }),
-        }
+        let head: Head = serde_json::from_slice(body)
+            .map_err(|source| call::Error::NotARequest { at: self.at.clone(), source })?;
+        let input = self.expected_input(body.len());
+        let of = match self.config.wire {
+            // Answers are counted as they come.
+            Wire::Messages => [1, input, input, 1],
+            // What is bigger is counted: the request, or all that the answer may have.
+            Wire::Responses | Wire::Chat => [1, input.max(head.max_tokens), input, 1],
+        };
+        let model = match self.config.wire {
+            Wire::Chat => format!("local/{}", head.model),
+            Wire::Messages | Wire::Responses => head.model,
+        };
+        Ok(Asked { need: Need { model: model.clone(), of }, model })
+    }
+
+    /// Tokens of input that a request of so many bytes will be counted with, rather too many than too few.
+    fn expected_input(&self, bytes: usize) -> u64 {
+        let warm = *self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        let cached = warm.filter(|warm| warm.bytes <= bytes && warm.since.elapsed() < WARM);
+        let fresh = bytes.saturating_sub(cached.map_or(0, |warm| warm.bytes));
+        catalogue::estimate(fresh, 0, None).input.max(1)
+    }
+
+    fn warmed(&self, bytes: usize, usage: &Usage) {
+        let is_cached = usage.cache_read > 0 || usage.cache_write > 0;
+        // OpenAI counts what is read from the cache like all else.
+        let warm =
+            (self.config.wire == Wire::Messages && is_cached).then(|| Warm { bytes, since: Instant::now() });
+        *self.warm.lock().unwrap_or_else(PoisonError::into_inner) = warm;
+    }
+
+    fn late(&self, late: TooLong) -> call::Error {
+        let said = late.said.unwrap_or_else(|| Said {
+            status: 429,
+            message: "by its last answer there is no room left for this call".to_owned(),
+        });
+        let Said { status, message } = said;
+        let answer = call::Answer { at: self.at.clone(), status, message, request_id: None };
+        call::Error::RateLimited { answer, retry_after: Some(late.wait) }
     }
 
     /// Sends a request and waits for the beginning of the answer.
-    async fn answer(&self, body: Bytes) -> Result<Answer, call::Error> {
+    async fn answer(&self, body: Bytes, permit: &Permit) -> Result<Answer, call::Error> {
         let idle = self.config.idle_timeout;
-        let (http, url) = match &self.line {
-            Line::Network(http, url) => (http, url),
-            Line::Tape(tape) => return tape.answer(&self.at, idle),
-        };
-        let sending = http.post(url.clone()).body(body).send();
+        if let Some(tape) = &self.tape {
+            return tape.answer(&self.at, idle);
+        }
+        let sending = self.http.post(self.url.clone()).body(body).send();
         let response = match tokio::time::timeout(idle, sending).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.network(error)),
             Err(_) => return Err(self.idle()),
         };
+        permit.heard(rooms::of(response.headers()), response.status().is_success());
         let max = match response.status().is_success() {
             true => self.config.max_answer_bytes,
             false => MAX_REFUSAL_BYTES,
@@ -186,50 +314,63 @@ impl Client {
         Ok(Answer { status, headers, bytes: guarded(response, idle, max) })
     }
 
-    async fn attempt<F: Fold>(
+    async fn attempt<F: Whole>(
         &self,
         asked: &str,
         body: Bytes,
+        permit: &Permit,
         on_delta: &mut (dyn FnMut(Delta) + Send),
         heard: &(dyn Fn(Heard<'_>) + Sync),
     ) -> Result<Response, Failure> {
-        let answer = self.answer(body).await.inspect_err(|error| heard(Heard::End(&End::of_error(error))))?;
-        let Answer { status, headers, bytes } = answer;
-        heard(Heard::Head(&Head::of(status, &headers)));
+        let answer = self.answer(body, permit).await;
+        let answer = answer.inspect_err(|error| heard(Heard::End(&End::of_error(error))))?;
+        heard(Heard::Head(&Heading::of(answer.status, &answer.headers)));
         let idle = self.config.idle_timeout;
-        // The end is told where it is seen; a stream that is not read on has been of use.
+        // The end is told where it is seen; an answer that is not read on has been of use.
         let is_over = AtomicBool::new(false);
-        let bytes = bytes.inspect(|piece| match piece {
+        let bytes = answer.bytes.inspect(|piece| match piece {
             Ok(piece) => heard(Heard::Bytes(piece)),
             Err(broken) => {
                 is_over.store(true, Ordering::Relaxed);
                 heard(Heard::End(&End::of_broken(broken, idle)));
             }
         });
-        let result = self.read::<F>(asked, (status, headers), bytes, on_delta).await;
+        let result = self.read::<F>(asked, answer.status, answer.headers, bytes.boxed(), on_delta).await;
         if !is_over.into_inner() {
             heard(Heard::End(&End::Read));
         }
         result
     }
 
-    async fn read<F: Fold>(
+    async fn read<F: Whole>(
         &self,
         asked: &str,
-        (status, headers): (u16, HeaderMap),
-        bytes: impl Stream<Item = Result<Bytes, Broken>> + Send + Unpin,
+        status: u16,
+        headers: HeaderMap,
+        bytes: BoxStream<'_, Result<Bytes, Broken>>,
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Response, Failure> {
         let request_id = ["request-id", "x-request-id"].iter().find_map(|name| header(&headers, name));
         if !(200..300).contains(&status) {
             return Err(self.refused(asked, status, &headers, bytes, request_id).await);
         }
-        let content_type = header(&headers, CONTENT_TYPE.as_str()).unwrap_or_default();
-        if !content_type.starts_with("text/event-stream") {
-            return Err(call::Error::NotAStream { at: self.at.clone(), content_type }.into());
+        if let Some(encoding) = encoding(&headers) {
+            return Err(call::Error::Encoded { at: self.at.clone(), encoding }.into());
         }
+        let content_type = header(&headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+        let is_stream = content_type.starts_with("text/event-stream");
         let mut fold = F::default();
-        let read = read::events(bytes, &mut fold, on_delta).await;
+        let mut at_once = false;
+        let read = match is_stream {
+            true => read::events(bytes, &mut fold, on_delta).await,
+            false => match self.whole(bytes, content_type, &mut fold, on_delta).await {
+                Ok(form) => {
+                    at_once = form == Form::Json;
+                    Ok(())
+                }
+                Err(stopped) => Err(stopped),
+            },
+        };
         let usage = fold.usage();
         let finished = match read {
             Ok(()) => fold.finish(asked.to_owned()),
@@ -241,7 +382,12 @@ impl Client {
             }
         };
         match finished {
-            Ok(response) => Ok(Response { request_id, ..response }),
+            Ok(response) => {
+                if at_once && !response.text().is_empty() {
+                    on_delta(Delta::Text(response.text()));
+                }
+                Ok(Response { request_id, ..response })
+            }
             Err(fault) => {
                 let retry_after = match &fault {
                     Fault::Vendor(body) => retry::in_body(body),
@@ -251,6 +397,39 @@ impl Client {
                 Err(Failure { usage, retry_after, ..error.into() })
             }
         }
+    }
+
+    /// Reads an answer that does not say that it is a stream. Some gateways send the whole as JSON although
+    /// they were asked for a stream, and some call a stream by another name.
+    async fn whole<F: Whole>(
+        &self,
+        mut bytes: BoxStream<'_, Result<Bytes, Broken>>,
+        content_type: String,
+        fold: &mut F,
+        on_delta: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Form, Stopped> {
+        let mut body = Vec::new();
+        while let Some(chunk) = bytes.next().await {
+            body.extend_from_slice(&chunk.map_err(Stopped::Broken)?);
+        }
+        let body = Bytes::from(body);
+        let foreign = || {
+            let error = call::Error::NotAStream { at: self.at.clone(), content_type };
+            Err(Stopped::Fault(Fault::Call(Box::new(error))))
+        };
+        let form = Form::of(&body);
+        match form {
+            Form::Json => match whole::fold(&body, fold) {
+                Some(folded) => folded.map_err(Stopped::Fault)?,
+                None => return foreign(),
+            },
+            Form::Events => {
+                let once = futures_util::stream::once(async { Ok(body) });
+                read::events(once.boxed(), fold, on_delta).await?;
+            }
+            Form::Other => return foreign(),
+        }
+        Ok(form)
     }
 
     fn broken(&self, broken: Broken) -> Fault {
@@ -290,13 +469,25 @@ impl Client {
         model: &str,
         status: u16,
         headers: &HeaderMap,
-        mut bytes: impl Stream<Item = Result<Bytes, Broken>> + Send + Unpin,
+        mut bytes: BoxStream<'_, Result<Bytes, Broken>>,
         request_id: Option<String>,
     ) -> Failure {
+        let other = header(headers, LOCATION.as_str()).and_then(|to| self.url.join(&to).ok());
+        if let (300..400, Some(other)) = (status, other) {
+            let to = other.origin().ascii_serialization();
+            return call::Error::Redirected { at: self.at.clone(), status, to }.into();
+        }
+        if let (407, Some(proxy)) = (status, self.at.proxy.clone()) {
+            let what = call::ByProxy::WantsPassword;
+            return call::Error::Proxy { at: self.at.clone(), proxy, what, source: None }.into();
+        }
         let mut body = Vec::new();
         // Whatever can be read explains the refusal; the status alone decides.
         while let Some(Ok(chunk)) = bytes.next().await {
             body.extend_from_slice(&chunk);
+        }
+        if encoding(headers).is_some() {
+            body.clear();
         }
         let body = String::from_utf8_lossy(&body);
         let retry_after = retry::after(headers, &body);
@@ -318,11 +509,7 @@ impl Client {
     }
 
     fn network(&self, error: reqwest::Error) -> call::Error {
-        let at = self.at.clone();
-        if error.is_connect() {
-            return call::Error::Connect { at, source: Box::new(error.without_url()) };
-        }
-        call::Error::Cut { at, source: Some(Box::new(error.without_url())) }
+        network::classify(&self.at, error)
     }
 
     fn idle(&self) -> call::Error {
@@ -348,7 +535,13 @@ fn headers(wire: Wire, credential: &Credential) -> Result<HeaderMap, ConfigError
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     Ok(headers)
+}
+
+/// How a body is encoded, if it is.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    header(headers, CONTENT_ENCODING.as_str()).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
 }
 
 fn header(headers: &HeaderMap, name: &str) -> Option<String> {

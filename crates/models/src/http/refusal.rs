@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::Secret;
 use crate::call::{Answer, Endpoint, Error};
+use crate::{Parameter, Secret, tls};
 
 /// What is known of an error answer.
 pub(super) struct Refusal<'a> {
@@ -23,14 +23,19 @@ pub(super) struct Refusal<'a> {
 struct Said {
     kind: String,
     code: String,
+    /// The field of the request that is at fault.
+    field: String,
     status: Option<u16>,
     message: Option<String>,
 }
 
 pub(super) fn classify(refusal: Refusal<'_>) -> Error {
     let (said, request_id) = read(refusal.body);
-    let Said { kind, code, status, message } = said;
-    let message = message.unwrap_or_else(|| refusal.body.trim().to_owned());
+    let Said { kind, code, field, status, message } = said;
+    let is_typed = !kind.is_empty() || !code.is_empty();
+    let page = page(refusal.body);
+    let is_page = page.is_some();
+    let message = message.or(page).unwrap_or_else(|| refusal.body.trim().to_owned());
     let status = refusal
         .status
         .or_else(|| status_of(&code).or_else(|| status_of(&kind)))
@@ -50,18 +55,36 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
         .iter()
         .any(|known| kind == *known || code == *known);
     let is_long = code == "context_length_exceeded" || kind == "exceed_context_size_error";
+    if status == 400 && wants_tls(&message) {
+        let fault = tls::Fault::Encrypted;
+        return Error::Tls { at: answer.at, fault, source: None };
+    }
+    if let Some(mend) = no_tools(&message, status) {
+        return Error::NoTools { answer, mend };
+    }
+    let is_broke =
+        [&kind, &code].iter().any(|said| matches!(said.as_str(), "insufficient_quota" | "billing_error"))
+            || message.to_ascii_lowercase().contains("credit balance is too low");
     match status {
+        // What a proxy or a firewall says has a page around it; the vendor's own words never have.
+        300..500 | 501 if is_page && !matches!(status, 408 | 409 | 425 | 429) => Error::Page(answer),
+        402 => Error::NoCredit(answer),
+        // An account without money answers 429 or 400 as well, and waiting does not mend it.
+        400 | 403 | 429 if is_broke => Error::NoCredit(answer),
         529 => Error::Overloaded(answer),
         _ if is_overload => Error::Overloaded(answer),
         _ if is_long => Error::ContextTooLong(answer),
-        // An account without money answers 429 as well, and waiting does not mend it.
-        429 if code == "insufficient_quota" || kind == "insufficient_quota" => Error::Status(answer),
         429 => Error::RateLimited { answer, retry_after: refusal.retry_after },
         401 | 403 => Error::Unauthorized(answer),
+        404 if !is_typed && !message.to_ascii_lowercase().contains("model") => Error::NoSuchPath(answer),
+        405 | 501 => Error::NoSuchPath(answer),
         404 => Error::NotFound { answer, model: refusal.model.to_owned() },
         413 => Error::ContextTooLong(answer),
         400 | 500 if is_too_long(&message) => Error::ContextTooLong(answer),
-        400 | 422 => Error::BadRequest(answer),
+        400 | 422 => match Parameter::refused(refusal.at.wire, &field, &message) {
+            Some(parameter) => Error::Unsupported { answer, parameter },
+            None => Error::BadRequest(answer),
+        },
         _ => Error::Status(answer),
     }
 }
@@ -84,8 +107,9 @@ fn read(body: &str) -> (Said, Option<String>) {
     let said = Said {
         kind: text("type").unwrap_or_default(),
         code: text("code").unwrap_or_default(),
+        field: text("param").unwrap_or_default(),
         status: number.and_then(|code| u16::try_from(code).ok()),
-        message: text("message"),
+        message: text("message").or(text("detail")),
     };
     (said, request_id)
 }
@@ -106,6 +130,71 @@ fn status_of(kind: &str) -> Option<u16> {
         "overloaded_error" => 529,
         _ => return None,
     })
+}
+
+/// A server of TLS that was spoken to without it, in the words of nginx, Apache and Go.
+fn wants_tls(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    let words = [
+        "plain http request was sent to https port",
+        "speaking plain http to an ssl",
+        "http request to an https server",
+    ];
+    words.iter().any(|words| message.contains(words))
+}
+
+/// What makes a server or model take tools that has refused them; `None` for any other refusal.
+fn no_tools(message: &str, status: u16) -> Option<&'static str> {
+    let message = message.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+    if !matches!(status, 400 | 404 | 422 | 500 | 501) {
+        return None;
+    }
+    if says(&["--enable-auto-tool-choice", "--tool-call-parser"]) {
+        return Some("start vLLM with --enable-auto-tool-choice and --tool-call-parser NAME");
+    }
+    if says(&["requires --jinja", "use --jinja"]) {
+        return Some("start llama.cpp with --jinja");
+    }
+    let refuses = [
+        "does not support tool",
+        "doesn't support tool",
+        "not support tool use",
+        "tools is not supported",
+        "tools are not supported",
+        "'tools' is not supported",
+        "tool use is not supported",
+        "tool calling is not supported",
+        "does not support function calling",
+        "function calling is not supported",
+        "endpoints found that support tool use",
+    ];
+    says(&refuses).then_some("Regie works with models that call tools alone: start a run with another model, or give this server one under the same name")
+}
+
+/// The words of a web page: its title, or else its text.
+fn page(body: &str) -> Option<String> {
+    let body = body.trim_start_matches('\u{feff}').trim_start();
+    let lower = body.to_ascii_lowercase();
+    if !["<!doctype html", "<html", "<head", "<body"].iter().any(|head| lower.starts_with(head)) {
+        return None;
+    }
+    let title = lower.find("<title").and_then(|from| {
+        let from = from + lower.get(from..)?.find('>')? + 1;
+        let until = from + lower.get(from..)?.find("</title")?;
+        body.get(from..until)
+    });
+    let mut depth = 0_u32;
+    let mut text = String::new();
+    for c in title.unwrap_or(body).chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => text.push(c),
+            _ => {}
+        }
+    }
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// Not every server has a type of its own for this; all have words.

@@ -88,7 +88,7 @@ fn in_words(message: &str) -> Option<Duration> {
     clippy::disallowed_methods,
     reason = "only when a vendor sends a date without its own; shapes a wait alone"
 )]
-fn wall_clock() -> SystemTime {
+pub(super) fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 

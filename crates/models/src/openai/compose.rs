@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::block::{Origin, View};
 use crate::compose::{Error, NO_CONTENT, Rules, check, groups, result_text};
+use crate::extra::cache_key;
 use crate::wire::bare;
 use crate::{Block, Effort, Message, RawJson, Request, Role, ToolSpec};
 
@@ -24,6 +25,8 @@ struct Body<'a> {
     include: [&'static str; 1],
     parallel_tool_calls: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Reasoning>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
@@ -34,7 +37,10 @@ struct Body<'a> {
 
 #[derive(Serialize)]
 struct Reasoning {
-    effort: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -75,12 +81,19 @@ pub(crate) fn body(request: &Request) -> Result<Bytes, Error> {
         store: false,
         include: ["reasoning.encrypted_content"],
         parallel_tool_calls: true,
-        reasoning: request.effort.map(|effort| Reasoning { effort: scale(effort) }),
+        prompt_cache_key: request.extras.cache_key.then(|| cache_key(request)),
+        reasoning: reasoning(request),
         tools: request.tools.iter().map(tool).collect(),
         instructions: Some(request.system.as_str()).filter(|text| !text.trim().is_empty()),
         input: input(request)?,
     };
     serde_json::to_vec(&body).map(Bytes::from).map_err(Error::Encode)
+}
+
+fn reasoning(request: &Request) -> Option<Reasoning> {
+    let effort = request.effort.map(scale);
+    let summary = request.extras.reasoning.then_some("auto");
+    (effort.is_some() || summary.is_some()).then_some(Reasoning { effort, summary })
 }
 
 fn tool(spec: &ToolSpec) -> Tool<'_> {
@@ -94,7 +107,7 @@ fn tool(spec: &ToolSpec) -> Tool<'_> {
 }
 
 /// The vendor's scale ends one step earlier.
-const fn scale(effort: Effort) -> &'static str {
+pub(crate) const fn scale(effort: Effort) -> &'static str {
     match effort {
         Effort::Low => "low",
         Effort::Medium => "medium",

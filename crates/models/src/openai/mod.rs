@@ -4,6 +4,7 @@
 
 mod compose;
 mod fold;
+mod whole;
 
-pub(crate) use compose::body as compose;
+pub(crate) use compose::{body as compose, scale};
 pub(crate) use fold::Fold;

@@ -277,7 +277,7 @@ async fn answers_that_will_not_change_are_not_asked_for_again() {
         (403, "Unauthorized"),
         (404, "NotFound"),
         (413, "ContextTooLong"),
-        (402, "Status"),
+        (402, "NoCredit"),
         (302, "Status"),
     ] {
         let fault = format!(
@@ -327,7 +327,7 @@ async fn the_headers_are_the_vendors_and_a_redirect_never_carries_the_key() {
     let to = format!("location: {}/v1/messages\r\n", thief.base_url);
     let server = Canned::start(vec![canned::answer("307 Elsewhere", &to, "")]).await;
     let (result, _) = ask(&anthropic(&server.base_url), &request(vec![say("Go.")])).await;
-    assert!(matches!(result, Err(call::Error::Status(answer)) if answer.status == 307));
+    assert!(matches!(result, Err(call::Error::Redirected { status: 307, .. })));
     assert!(thief.requests().is_empty());
     let sent = server.requests().remove(0).to_lowercase();
     assert!(sent.starts_with("post /v1/messages http/1.1\r\n"), "{sent}");

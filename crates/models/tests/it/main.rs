@@ -9,8 +9,14 @@ mod catalogue;
 mod chat;
 mod compose;
 mod config;
+mod count;
+mod extras;
 mod journal;
+mod limits;
+mod network;
+mod refused;
 mod responses;
+mod routing;
 mod stream;
 mod suite;
 mod tape;
@@ -64,6 +70,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         tools: vec![tool("read"), tool("shell")],
         messages,
         effort: None,
+        extras: models::Extras::default(),
     }
 }
 

@@ -159,7 +159,7 @@ async fn case_17_failed_responses_and_error_events_are_typed() {
         (failed("server_is_overloaded"), "Overloaded", true),
         (error("server_error"), "Status", true),
         (error("model_not_found"), "NotFound", false),
-        (error("insufficient_quota"), "Status", false),
+        (error("insufficient_quota"), "NoCredit", false),
         (nested, "BadRequest", false),
     ] {
         let error = told(&[event]).await.0.unwrap_err();

@@ -551,7 +551,7 @@ async fn answers_that_will_not_change_are_typed_and_name_the_variables_of_their_
             (403, "Unauthorized"),
             (404, "NotFound"),
             (413, "ContextTooLong"),
-            (402, "Status"),
+            (402, "NoCredit"),
             (302, "Status"),
         ] {
             let fault = format!(

@@ -47,7 +47,7 @@ pub(crate) async fn plays_the_same(
     let attempts = kept.0.into_inner().unwrap();
     assert!(attempts.iter().all(|attempt| attempt.end.is_some()), "{attempts:?}");
     let echo = Some(Secret::new(KEY));
-    let played = play(wire_of(provider), provider.endpoint(), echo, attempts, body).await;
+    let played = play(wire_of(provider), provider.endpoint(), echo, attempts, body).await.unwrap();
     if played.is_short {
         return;
     }
@@ -104,15 +104,16 @@ async fn every_attempt_is_heard_as_it_came_and_plays_again_without_waiting() {
         assert!(matches!(attempts[1].end, Some(End::Broken { .. })), "{:?}", attempts[1].end);
         assert_eq!(attempts[4].end, Some(End::Silent { after: 700 }));
         assert_eq!(attempts[5].end, Some(End::Read));
-        let played =
-            play(wire, provider.endpoint(), Some(Secret::new(KEY)), attempts.clone(), body.clone()).await;
+        let played = play(wire, provider.endpoint(), Some(Secret::new(KEY)), attempts.clone(), body.clone())
+            .await
+            .unwrap();
         assert_eq!((played.left, played.is_short), (0, false), "{wire:?}");
         plays_the_same(&*provider, kept, body.clone(), &result).await;
         // One that is missing is missed, and one too many is left.
-        let short = play(wire, "x", None, attempts[..3].to_vec(), body.clone()).await;
+        let short = play(wire, "x", None, attempts[..3].to_vec(), body.clone()).await.unwrap();
         assert!(short.is_short && short.result.is_err());
         let more = [attempts.clone(), attempts].concat();
-        assert_eq!(play(wire, "x", None, more, body).await.left, 6);
+        assert_eq!(play(wire, "x", None, more, body).await.unwrap().left, 6);
     }
 }
 

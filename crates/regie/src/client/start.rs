@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use control::api;
+use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 use super::{Client, Error};
 use crate::screen;
@@ -53,6 +54,14 @@ fn spawn(client: &Client, log: File) -> Result<Option<Child>, Error> {
     // What a client hands over in words is not inherited.
     for name in api::Vendor::VARIABLES {
         command.env_remove(name);
+    }
+    // Certificates that are not there would leave every later run without any.
+    for name in [CERT_FILE_ENV, CERT_DIR_ENV] {
+        if std::env::var_os(name)
+            .is_some_and(|paths| std::env::split_paths(&paths).all(|path| !path.exists()))
+        {
+            command.env_remove(name);
+        }
     }
     let child = command
         .arg("--home")

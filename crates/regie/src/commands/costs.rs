@@ -39,7 +39,22 @@ fn shown(by: By, heading: &str, costs: &Costs, width: usize) -> String {
         .collect();
     rows.push(line("total".into(), &costs.total));
     let last = if is_id { "GOAL" } else { "" };
-    table::table(&[heading, "CALLS", "TOKENS", "CACHED", "COST", last], &rows, width)
+    let mut shown = table::table(&[heading, "CALLS", "TOKENS", "CACHED", "COST", last], &rows, width);
+    if matches!(by, By::Mission) {
+        shown.push_str(&format!("\n{}\n", per_finished(costs)));
+    }
+    shown
+}
+
+/// What a mission that is done cost, with all that was spent on those that are not.
+fn per_finished(costs: &Costs) -> String {
+    let missions = text::of(costs.finished, "mission is done", "missions are done");
+    let cost = match (costs.finished, costs.total.nanodollars, costs.total.unpriced) {
+        (0, ..) => return "cost per finished mission: none is done".into(),
+        (_, None, _) | (_, _, 1..) => "unknown".into(),
+        (finished, Some(all), 0) => text::dollars(all.div_ceil(finished)),
+    };
+    format!("cost per finished mission: {cost} ({missions}; what was spent on others counts too)")
 }
 
 fn line(key: String, row: &Cost) -> Vec<String> {
@@ -82,8 +97,25 @@ mod tests {
             cost("house", None, 2),
             cost("mixed", Some(4_000_000), 1),
         ];
-        let costs = Costs { by: control::api::By::Model, rows, total: cost("total", Some(16_300_000), 3) };
+        let costs = Costs {
+            by: control::api::By::Model,
+            rows,
+            total: cost("total", Some(16_300_000), 3),
+            finished: 0,
+        };
         let shown = shown(By::Model, "MODEL", &costs, 100);
         insta::assert_snapshot!(anstream::adapter::strip_str(&shown).to_string());
+    }
+
+    #[test]
+    fn what_others_cost_was_paid_for_those_that_are_done() {
+        let of = |finished, nanodollars, unpriced| {
+            let total = cost("total", nanodollars, unpriced);
+            per_finished(&Costs { by: control::api::By::Mission, rows: Vec::new(), total, finished })
+        };
+        assert!(of(2, Some(3_000_000_000), 0).contains("mission: $1.50 (2 missions are done;"));
+        assert!(of(1, Some(3_000_000_000), 1).contains("mission: unknown (1 mission is done;"));
+        assert!(of(1, None, 2).contains("mission: unknown"));
+        assert!(of(0, Some(1), 0).ends_with("none is done"));
     }
 }

@@ -45,7 +45,7 @@ fn header(parent: &api::Run, started: &api::Started) -> String {
     let mut shown = format!("\n  {}\n\n", style::bold(&goal));
     let project = format!("{} · {}", text::path(&parent.repository), text::line(&started.line));
     shown.push_str(&row("project", &project));
-    shown.push_str(&row("model", &text::line(&started.model)));
+    shown.push_str(&row("model", &text::model(&started.model, started.effort)));
     shown.push_str(&row("run", &text::line(&started.run)));
     shown.push('\n');
     shown

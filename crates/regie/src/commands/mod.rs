@@ -9,6 +9,7 @@ mod goal;
 mod keep;
 mod log;
 mod model_script;
+mod models;
 mod notify;
 mod read;
 mod replay;
@@ -20,9 +21,11 @@ mod shell;
 mod show;
 mod undo;
 
+use ::models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 use control::api;
 
 pub(crate) use config::place;
+pub(crate) use models::Models;
 
 use crate::args::{self, Args, Command, Gate};
 use crate::client::Client;
@@ -78,6 +81,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Log(args) => log::run(context, &args).await,
         Command::Diff(one) => show::diff(context, &one.run).await,
         Command::Say(args) => say::run(context, args).await,
+        Command::Models(models) => models::run(context, models).await,
         Command::Costs(args) => costs::run(context, &args).await,
         Command::Cat(args) => read::cat(context, &args.artifact).await,
         Command::Search(args) => read::search(context, &args).await,
@@ -114,9 +118,22 @@ impl Context {
     }
 }
 
-/// The vendors' keys and addresses as this environment names them.
+/// The vendors' keys and addresses as this environment names them, and how its network reaches them.
 fn vendor() -> api::Vendor {
-    api::Vendor::from_lookup(|name| std::env::var(name).ok())
+    let mut vendor = api::Vendor::from_lookup(|name| std::env::var(name).ok());
+    // The daemon stands elsewhere.
+    let absolute = |path: &std::path::Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for (name, value) in &mut vendor.network {
+        let paths = match name.as_str() {
+            CERT_FILE_ENV => vec![absolute(value.as_ref())],
+            CERT_DIR_ENV => std::env::split_paths(value.as_str()).map(|path| absolute(&path)).collect(),
+            _ => continue,
+        };
+        if let Some(text) = std::env::join_paths(paths).ok().and_then(|paths| paths.into_string().ok()) {
+            *value = text;
+        }
+    }
+    vendor
 }
 
 /// The label of a row, and what it says.

@@ -17,8 +17,12 @@ pub(super) fn run(args: &args::ModelScript) -> Result<Exit, Failure> {
     })?;
     let scenarios = script::parse(&text)
         .map_err(|error| Failure::new(format!("{}: {}", args.file.display(), in_full(&error))))?;
-    let options =
-        Options { port: args.port, ledger: args.ledger.clone(), record: args.record.clone(), key: None };
+    let options = Options {
+        port: args.port,
+        ledger: args.ledger.clone(),
+        record: args.record.clone(),
+        ..Options::default()
+    };
     let mut ready = Ok(());
     let served = script::serve_forever(scenarios, options, |server| {
         ready = announce(server.base_url(), args.port_file.as_deref());

@@ -1,11 +1,12 @@
 //! `regie run`: start a mission and follow it.
 
 use control::api;
+use models::routing::{Policy, Role};
 
 use super::{Context, config::place, goal, replay, row, vendor};
 use crate::args;
 use crate::client::Client;
-use crate::config::{self, Config, Flags, Key};
+use crate::config::{self, Config, Flags, Key, Origin};
 use crate::failure::{Exit, Failure};
 use crate::follow::{self, Options};
 use crate::screen::{self, style, text};
@@ -23,6 +24,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     let flags = Flags {
         done: args.done,
         model: args.model,
+        effort: args.effort,
         max_dollars: args.bounds.max_dollars,
         max_turns: args.bounds.max_turns,
         max_tokens: args.bounds.max_tokens,
@@ -34,12 +36,14 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
             .hint("reach it by another path, or rename it")
     })?;
     let vendor = vendor();
+    let policy = policy(&config, followed.is_some());
     let wanted = api::StartMission {
         goal,
         project,
         done: config.done(),
-        model: config.text(Key::Model),
-        effort: None,
+        model: policy.model,
+        or: policy.or,
+        effort: policy.effort,
         batch: false,
         caps: api::CapsWanted {
             nanodollars: Some(config.amount(Key::MaxDollars)),
@@ -69,6 +73,18 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
     let header = header(&wanted, &started, &config, followed.as_ref());
     let begun = Begun { detach: args.beginning.detach, header, vendor, record: wanted.record };
     follow_or_leave(context, &client, &started, begun).await
+}
+
+/// What is wanted of the model. A mission that follows keeps that of the run before unless an option names
+/// another one.
+fn policy(config: &Config, follows: bool) -> Policy {
+    let (policy, _) = config.policy(Role::Worker);
+    let by_option = |key| !follows || matches!(config.setting(key).origin, Origin::Flag(_));
+    Policy {
+        model: policy.model.filter(|_| by_option(Key::Model)),
+        effort: policy.effort.filter(|_| by_option(Key::Effort)),
+        or: if follows { Vec::new() } else { policy.or },
+    }
 }
 
 /// How a run that has begun goes on.
@@ -133,7 +149,7 @@ fn header(
     let goal = text::short(&text::line(&wanted.goal), screen::width().saturating_sub(4));
     let mut shown = format!("\n  {}\n\n", style::bold(&goal));
     shown.push_str(&row("project", &format!("{} · {line}", text::path(&wanted.project))));
-    shown.push_str(&row("model", &text::line(&started.model)));
+    shown.push_str(&row("model", &text::model(&started.model, started.effort)));
     shown.push_str(&row("budget", &format!("at most {}", bounds.join(" · "))));
     match followed {
         Some(run) if wanted.done.is_empty() => {

@@ -119,7 +119,11 @@ fn header(run: &api::Run) -> String {
     }
     shown.push_str(&row("project", &format!("{} · {}", text::path(&run.repository), text::line(&run.line))));
     shown.push_str(&row("branch", &text::line(&run.branch)));
-    shown.push_str(&row("model", &text::line(&run.model)));
+    shown.push_str(&row("model", &text::model(&run.model, run.effort)));
+    if let Some(first) = &run.instead_of {
+        let why = text::line(&format!("{}: {}", first.model, first.why));
+        shown.push_str(&row("not on", &why));
+    }
     shown.push_str(&row("started", &format!("{} UTC", clock::moment(run.started_at))));
     let head = format!("{} · {}", text::of(run.events, "event", "events"), text::short_hash(&run.head));
     shown.push_str(&row("chain", &head));

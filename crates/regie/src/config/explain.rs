@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use domain::Digest;
+use models::routing::Why;
 use runner::environment;
 use serde_json::{Value as Json, json};
 
-use super::{Config, KEYS, Key, Origin, env};
+use super::{Config, KEYS, Key, Origin, env, roles};
 use crate::failure::{Exit, Failure};
 use crate::init::reach;
 use crate::screen::{self, style, text};
@@ -54,7 +55,23 @@ fn document(config: &Config, environment: Option<Digest>) -> Json {
         json!({ "name": service.name, "command": service.command, "ready": service.ready,
                 "ready_timeout": service.ready_timeout, "from": from(&origin) })
     });
+    let roles = config.roles().into_iter().map(|found| {
+        let (chosen, refused) = match &found.chosen {
+            Ok(chosen) => (Some(chosen), None),
+            Err(refused) => (None, Some(refused.to_string())),
+        };
+        json!({
+            "role": found.role.name(),
+            "model": chosen.map(|chosen| &chosen.choice.model),
+            "effort": chosen.and_then(|chosen| chosen.choice.effort),
+            "or": found.or,
+            "from": from(&found.origin),
+            "why": chosen.map(|chosen| chosen.why.to_string()),
+            "refused": refused,
+        })
+    });
     json!({
+        "roles": roles.collect::<Vec<_>>(),
         "files": files.collect::<Vec<_>>(),
         "keys": keys.collect::<Vec<_>>(),
         "services": services.collect::<Vec<_>>(),
@@ -77,6 +94,28 @@ fn from(origin: &Origin) -> Json {
 /// The environment that the setup would make of the files as they are now.
 fn environment(config: &Config, root: Option<&Path>) -> Option<Digest> {
     Some(environment::hash(&config.text(Key::Setup)?, &config.variables(), root?, &reach::found()))
+}
+
+/// The model of a role, as a row.
+fn role(found: roles::Setting) -> (String, String, String, Option<String>) {
+    let name = format!("roles.{}", found.role);
+    let or = match found.or.is_empty() {
+        true => String::new(),
+        false => format!(" · or {}", text::line(&found.or.join(", "))),
+    };
+    match found.chosen {
+        Ok(chosen) => {
+            let why = match chosen.why {
+                Why::Named => String::new(),
+                why => format!(" · {}", text::line(&why.to_string())),
+            };
+            let model = text::model(&chosen.choice.model, chosen.choice.effort);
+            (name, model, format!("{}{why}{or}", found.origin), None)
+        }
+        Err(refused) => {
+            (name, "none".into(), format!("{}{or}", found.origin), Some(text::line(&refused.to_string())))
+        }
+    }
 }
 
 fn shown(config: &Config, environment: Option<Digest>) -> String {
@@ -103,6 +142,16 @@ fn shown(config: &Config, environment: Option<Digest>) -> String {
     rows.extend(config.services().into_iter().map(|(service, origin)| {
         (format!("services.{}", service.name), text::line(&service.command), origin.to_string(), None)
     }));
+    let mut before = None;
+    for mut row in config.roles().into_iter().map(role) {
+        // What all of them lack is said once.
+        if row.3.is_some() && row.3 == before {
+            row.3 = None;
+        } else {
+            before.clone_from(&row.3);
+        }
+        rows.push(row);
+    }
     let names: Vec<String> = rows.iter().map(|row| row.0.clone()).collect();
     let values: Vec<String> = rows.iter().map(|row| row.1.clone()).collect();
     let wide = |texts: &[String]| texts.iter().map(|text| text.chars().count()).max().unwrap_or_default();

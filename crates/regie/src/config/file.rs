@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::env::{self, Variable};
 use super::error::Error;
 use super::key::{self, KEYS, Key, Level};
+use super::roles::{self, Wanted};
 use super::services::{self, Declared};
 use super::value::Value;
 
@@ -28,6 +29,7 @@ pub(super) struct File {
     pub(super) entries: Vec<Entry>,
     pub(super) env: Vec<Variable>,
     pub(super) services: Vec<Declared>,
+    pub(super) roles: Vec<Wanted>,
 }
 
 /// A value in a file.
@@ -44,8 +46,8 @@ impl File {
         let Some(text) = text_of(path, level)? else {
             return Ok(Self { path: path.to_owned(), level, ..Self::default() });
         };
-        let Parsed { entries, env, services } = parse(&text, path, level)?;
-        Ok(Self { path: path.to_owned(), level, exists: true, entries, env, services })
+        let Parsed { entries, env, services, roles } = parse(&text, path, level)?;
+        Ok(Self { path: path.to_owned(), level, exists: true, entries, env, services, roles })
     }
 
     pub(super) fn entry(&self, key: Key) -> Option<&Entry> {
@@ -82,6 +84,7 @@ struct Parsed {
     entries: Vec<Entry>,
     env: Vec<Variable>,
     services: Vec<Declared>,
+    roles: Vec<Wanted>,
 }
 
 /// One thing that a text says.
@@ -89,6 +92,7 @@ enum Said {
     Entry(Entry),
     Variable(Variable),
     Service(Declared),
+    Role(Wanted),
 }
 
 /// What a text says; or what makes no sense in it, the first in the text.
@@ -103,7 +107,7 @@ fn parse(text: &str, path: &Path, level: Level) -> Result<Parsed, Error> {
     for (name, value) in document.get_ref() {
         let (at, name) = (name.span().start, name.get_ref());
         let is_table = KEYS.iter().any(|key| key.path().0 == *name)
-            || [env::TABLE, services::TABLE].contains(&name.as_ref());
+            || [env::TABLE, services::TABLE, roles::TABLE].contains(&name.as_ref());
         match value.get_ref() {
             DeValue::Table(table) if *name == env::TABLE => {
                 let variables = env::parse(&reader, table).into_iter();
@@ -112,6 +116,10 @@ fn parse(text: &str, path: &Path, level: Level) -> Result<Parsed, Error> {
             DeValue::Table(table) if *name == services::TABLE => {
                 let declared = services::parse(&reader, table).into_iter();
                 found.extend(declared.map(|(at, declared)| (at, declared.map(Said::Service))));
+            }
+            DeValue::Table(table) if *name == roles::TABLE => {
+                let said = roles::parse(&reader, table).into_iter();
+                found.extend(said.map(|(at, said)| (at, said.map(Said::from))));
             }
             DeValue::Table(table) if is_table => {
                 for (own, value) in table {
@@ -131,12 +139,38 @@ fn parse(text: &str, path: &Path, level: Level) -> Result<Parsed, Error> {
     let mut parsed = Parsed::default();
     for (_, said) in found {
         match said? {
-            Said::Entry(entry) => parsed.entries.push(entry),
+            Said::Entry(entry) => parsed.take(entry, path)?,
+            Said::Role(wanted) => parsed.roles.push(wanted),
             Said::Variable(variable) => parsed.env.push(variable),
             Said::Service(declared) => parsed.services.push(declared),
         }
     }
     Ok(parsed)
+}
+
+impl From<roles::Said> for Said {
+    fn from(said: roles::Said) -> Self {
+        match said {
+            roles::Said::Entry(entry) => Self::Entry(entry),
+            roles::Said::Wanted(wanted) => Self::Role(wanted),
+        }
+    }
+}
+
+impl Parsed {
+    /// What is said of the worker may stand in two places of a file, once.
+    fn take(&mut self, entry: Entry, path: &Path) -> Result<(), Error> {
+        let Some(first) = self.entries.iter().find(|known| known.key == entry.key) else {
+            self.entries.push(entry);
+            return Ok(());
+        };
+        Err(Error::Value {
+            path: path.to_owned(),
+            line: entry.line,
+            key: entry.key.name(),
+            why: format!("line {} says it already, of the same model: keep one of the two", first.line),
+        })
+    }
 }
 
 /// A text that is read, and where it comes from.
@@ -168,7 +202,7 @@ impl Reader<'_> {
         Error::Misplaced { path, line, key: name.to_owned(), level: self.level }
     }
 
-    fn unknown(&self, name: &str, at: usize) -> Error {
+    pub(super) fn unknown(&self, name: &str, at: usize) -> Error {
         Error::Unknown {
             path: self.path.to_owned(),
             line: self.line(at),
@@ -188,13 +222,15 @@ mod tests {
 
     fn check(text: &str, level: Level) -> String {
         match parse(text, Path::new("f"), level) {
-            Ok(Parsed { entries, env, services }) => {
+            Ok(Parsed { entries, env, services, roles }) => {
                 let all = entries
                     .iter()
                     .map(|entry| format!("{}@{}={}", entry.key.name(), entry.line, entry.value.written()));
                 let env = env.iter().map(|variable| format!("{}@{}", variable.name, variable.line));
                 let services = services.iter().map(|found| format!("{}@{}", found.service.name, found.line));
-                all.chain(env).chain(services).collect::<Vec<_>>().join(" ")
+                let roles =
+                    roles.iter().map(|found| format!("{}@{}={:?}", found.role, found.line, found.what));
+                all.chain(env).chain(services).chain(roles).collect::<Vec<_>>().join(" ")
             }
             Err(error) => format!("{error} | {}", error.mend()),
         }
@@ -259,6 +295,46 @@ mod tests {
                 "{wrong}: {}",
                 check(wrong, Level::Project)
             );
+        }
+    }
+
+    #[test]
+    fn roles_are_read_and_the_worker_is_the_missions_model() {
+        let text = "[roles.worker]\nmodel = \"claude-haiku-5-5\"\neffort = \"high\"\nor = [\"gpt-6-luna\"]\n\
+                    [roles.evaluator]\nmodel = \"gpt-6.1-sol\"\neffort = \"low\"\n";
+        for level in [Level::Project, Level::Installation] {
+            assert_eq!(
+                check(text, level),
+                "mission.model@2=\"claude-haiku-5-5\" mission.effort@3=\"high\" worker@4=Or([\"gpt-6-luna\"]) \
+                 evaluator@6=Model(\"gpt-6.1-sol\") evaluator@7=Effort(Low)"
+            );
+        }
+        let unknown = "there is no key `roles";
+        for (wrong, what) in [
+            ("[roles.workr]\nmodel = \"x\"", format!("f:1: {unknown}.workr` | did you mean `roles.worker`?")),
+            (
+                "[roles.worker]\nmodl = \"x\"",
+                format!("f:2: {unknown}.worker.modl` | did you mean `roles.worker.model`?"),
+            ),
+            ("[roles]\nworker = \"x\"", "f:2: `roles.worker`: expected a table".into()),
+            ("roles = 1", "f:1: `roles`: expected a table".into()),
+            ("[roles.planner]\nmodel = 1", "f:2: `roles.planner.model`: expected a string".into()),
+            ("[roles.planner]\nmodel = \" \"", "f:2: `roles.planner.model`: it is blank".into()),
+            (
+                "[roles.planner]\neffort = \"hgih\"",
+                "f:2: `roles.planner.effort`: expected \"low\", \"medium\", \"high\", \"xhigh\" or \"max\"; did you \
+                 mean high?"
+                    .into(),
+            ),
+            ("[roles.worker]\neffort = 3", "f:2: `roles.worker.effort`: expected \"low\"".into()),
+            ("[roles.worker]\nor = \"x\"", "f:2: `roles.worker.or`: expected a list of models".into()),
+            (
+                "[mission]\nmodel = \"a\"\n[roles.worker]\nmodel = \"b\"",
+                "f:4: `mission.model`: line 2 says it already".into(),
+            ),
+        ] {
+            let said = check(wrong, Level::Installation);
+            assert!(said.starts_with(&what), "{wrong:?}: {said}");
         }
     }
 

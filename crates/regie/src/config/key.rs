@@ -5,8 +5,8 @@ use domain::budget::{Caps, DOLLAR};
 use models::{Wire, catalogue};
 use serde::Serialize;
 
-use super::owner;
 use super::value::{Kind, Value};
+use super::{owner, roles};
 
 /// What all missions of one UTC day may cost together unless the owner says otherwise.
 const DAY_NANODOLLARS: u64 = 10 * DOLLAR;
@@ -32,6 +32,7 @@ pub(crate) enum Level {
 pub(crate) enum Key {
     Done,
     Model,
+    Effort,
     MaxDollars,
     MaxTurns,
     MaxTokens,
@@ -50,9 +51,10 @@ pub(crate) enum Key {
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 17] = [
+pub(crate) const KEYS: [Key; 18] = [
     Key::Done,
     Key::Model,
+    Key::Effort,
     Key::MaxDollars,
     Key::MaxTurns,
     Key::MaxTokens,
@@ -76,6 +78,7 @@ impl Key {
         match self {
             Self::Done => ("mission", "done"),
             Self::Model => ("mission", "model"),
+            Self::Effort => ("mission", "effort"),
             Self::MaxDollars => ("mission", "max_dollars"),
             Self::MaxTurns => ("mission", "max_turns"),
             Self::MaxTokens => ("mission", "max_tokens"),
@@ -107,7 +110,14 @@ impl Key {
                 "Commands that must exit with 0 before a mission counts as done, whatever the agent says.\n\
                  They run in the jail, on the files of the proposal. `--done` replaces them."
             }
-            Self::Model => "The model of the main loop. In a regie.toml: one whose price Regie knows.",
+            Self::Model => {
+                "The model of the main loop; otherwise the default of a vendor whose key is there. In a regie.toml:\n\
+                 one whose price Regie knows."
+            }
+            Self::Effort => {
+                "How much work the model puts into an answer, the first lever on cost: \"low\", \"medium\", \"high\",\n\
+                 \"xhigh\" or \"max\". Without it the vendor's own default holds."
+            }
             Self::MaxDollars => "A mission ends before it spends more, in dollars.",
             Self::MaxTurns => "A mission ends after this many turns of the model.",
             Self::MaxTokens => "A mission ends before it uses more tokens.",
@@ -156,6 +166,7 @@ impl Key {
         match self {
             Self::Done => Kind::Commands,
             Self::Model | Self::LocalUrl | Self::Setup => Kind::Text,
+            Self::Effort => Kind::Effort,
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
             Self::MaxTurns | Self::MaxTokens => Kind::Count,
             Self::MaxTime => Kind::Span,
@@ -190,6 +201,7 @@ impl Key {
     pub(crate) const fn env(self) -> Option<&'static str> {
         match self {
             Self::Model => Some("REGIE_MODEL"),
+            Self::Effort => Some("REGIE_EFFORT"),
             Self::MaxDollars => Some("REGIE_MAX_DOLLARS"),
             Self::MaxTurns => Some("REGIE_MAX_TURNS"),
             Self::MaxTokens => Some("REGIE_MAX_TOKENS"),
@@ -204,6 +216,7 @@ impl Key {
         match self {
             Self::Done => Some("--done"),
             Self::Model => Some("--model"),
+            Self::Effort => Some("--effort"),
             Self::MaxDollars => Some("--max-dollars"),
             Self::MaxTurns => Some("--max-turns"),
             Self::MaxTokens => Some("--max-tokens"),
@@ -226,7 +239,7 @@ impl Key {
             Self::LocalUrl => Value::Text(Wire::Chat.default_url().into()),
             Self::DeliverySign => Value::Switch(true),
             Self::DeliveryHooks => Value::Switch(false),
-            Self::Setup | Self::NotifySecretEnv => Value::Text(String::new()),
+            Self::Effort | Self::Setup | Self::NotifySecretEnv => Value::Text(String::new()),
             Self::NotifyDesktop => Value::Switch(false),
             Self::NotifyWebhook => Value::Names(Vec::new()),
             Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
@@ -240,7 +253,7 @@ impl Key {
 pub(super) fn nearest(unknown: &str) -> Option<String> {
     let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
     let tables = KEYS.iter().map(|key| key.path().0.to_owned());
-    let named = KEYS.iter().map(|key| key.name()).chain(tables);
+    let named = KEYS.iter().map(|key| key.name()).chain(tables).chain(roles::names());
     let scored = named.map(|name| {
         let whole = distance(unknown, &name);
         let own = distance(&last(unknown), &last(&name)).saturating_add(1);
@@ -248,6 +261,12 @@ pub(super) fn nearest(unknown: &str) -> Option<String> {
     });
     let (far, name) = scored.min_by_key(|(far, _)| *far)?;
     (far <= 2.max(last(unknown).chars().count() / 3)).then_some(name)
+}
+
+/// The one of some names that is nearest to a text, when it is near.
+pub(super) fn near<'a>(text: &str, names: &[&'a str]) -> Option<&'a str> {
+    let (far, name) = names.iter().map(|name| (distance(text, name), *name)).min()?;
+    (far <= 2).then_some(name)
 }
 
 /// How many letters have to be added, taken or changed to make one of the other.
@@ -277,6 +296,8 @@ mod tests {
         assert_eq!(near("missions.done"), "mission.done");
         assert_eq!(near("misson"), "mission");
         assert_eq!(near("run.set_up"), "run.setup");
+        assert_eq!(near("roles.workr"), "roles.worker");
+        assert_eq!(near("roles.evaluator.modle"), "roles.evaluator.model");
         assert_eq!(near("mission.colour"), "");
         assert_eq!(distance("", "abc"), 3);
     }

@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use domain::Effort;
 use models::catalogue;
+use models::routing::Reach;
 
 use super::env;
 use super::error::Error;
@@ -18,6 +20,8 @@ pub(crate) struct Flags {
     pub(crate) done: Vec<String>,
     /// `--model`.
     pub(crate) model: Option<String>,
+    /// `--effort`.
+    pub(crate) effort: Option<Effort>,
     /// `--max-dollars`, in nanodollars.
     pub(crate) max_dollars: Option<u64>,
     /// `--max-turns`.
@@ -66,6 +70,8 @@ pub(crate) struct Config {
     installation: File,
     env: Vec<(Key, &'static str, Value)>,
     flags: Flags,
+    /// Whose keys are there.
+    reach: Reach,
 }
 
 impl Config {
@@ -89,8 +95,8 @@ impl Config {
             let value = key.kind().of_text(text.trim()).map_err(|why| Error::Environment { name, why })?;
             env.push((key, name, value));
         }
-        let config = Self { project, installation, env, flags };
-        config.check_model()?;
+        let config = Self { project, installation, env, flags, reach: Reach::of_keys(lookup) };
+        config.check_models()?;
         Ok(config)
     }
 
@@ -104,6 +110,7 @@ impl Config {
             installation: File::read(installation, Level::Installation)?,
             env: Vec::new(),
             flags: Flags::default(),
+            reach: Reach::default(),
         })
     }
 
@@ -145,15 +152,46 @@ impl Config {
     }
 
     /// A model without a known price evades every cap in dollars: a repository must not choose one.
-    fn check_model(&self) -> Result<(), Error> {
+    fn check_models(&self) -> Result<(), Error> {
         let setting = self.setting(Key::Model);
-        match (setting.value, setting.origin) {
-            (Value::Text(model), Origin::File { level: Level::Project, path, line })
-                if catalogue::price(&model).is_none() =>
-            {
-                Err(Error::Unpriced { path, line, model })
-            }
-            _ => Ok(()),
+        let mut named = Vec::new();
+        if let (Value::Text(model), Origin::File { level: Level::Project, line, .. }) =
+            (setting.value, setting.origin)
+        {
+            named.push((line, model));
+        }
+        let Some(file) = &self.project else { return Ok(()) };
+        for wanted in &file.roles {
+            named.extend(wanted.models().iter().map(|model| (wanted.line, model.clone())));
+        }
+        match named.into_iter().find(|(_, model)| catalogue::price(model).is_none()) {
+            Some((line, model)) => Err(Error::Unpriced { path: file.path.clone(), line, model }),
+            None => Ok(()),
+        }
+    }
+
+    /// What somebody said of a key.
+    pub(super) fn said(&self, key: Key) -> Option<Setting> {
+        Some(self.setting(key)).filter(|setting| setting.origin != Origin::BuiltIn)
+    }
+
+    pub(super) const fn project(&self) -> Option<&File> {
+        self.project.as_ref()
+    }
+
+    pub(super) const fn installation(&self) -> &File {
+        &self.installation
+    }
+
+    pub(super) const fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// What is built in: of the model, that of a vendor whose key is there.
+    fn built_in(&self, key: Key) -> Value {
+        match key {
+            Key::Model => self.worker().map_or_else(|| key.built_in(), Value::Text),
+            _ => key.built_in(),
         }
     }
 
@@ -168,7 +206,7 @@ impl Config {
         }
         let owners = match self.installation.entry(key) {
             Some(entry) => of(entry.value.clone(), origin(&self.installation, entry)),
-            None => of(key.built_in(), Origin::BuiltIn),
+            None => of(self.built_in(key), Origin::BuiltIn),
         };
         let Some((file, entry)) = self.project.as_ref().and_then(|file| Some((file, file.entry(key)?)))
         else {
@@ -194,6 +232,7 @@ impl Config {
         match key {
             Key::Done => (!flags.done.is_empty()).then(|| Value::Commands(flags.done.clone())),
             Key::Model => flags.model.clone().map(Value::Text),
+            Key::Effort => flags.effort.map(|effort| Value::Text(effort.name().into())),
             Key::MaxDollars => flags.max_dollars.map(Value::Dollars),
             Key::MaxTurns => flags.max_turns.map(Value::Count),
             Key::MaxTokens => flags.max_tokens.map(Value::Count),
@@ -272,6 +311,7 @@ impl std::fmt::Display for Origin {
 #[cfg(test)]
 mod tests {
     use domain::budget::DOLLAR;
+    use models::routing::Role;
 
     use super::*;
 
@@ -354,6 +394,52 @@ mod tests {
         Scene { owner, ..Scene::default() }.check(Key::Model, "mystery from config.toml:2");
         let flags = Flags { model: Some("mystery".into()), ..Flags::default() };
         Scene { project, flags, ..Scene::default() }.check(Key::Model, "mystery from --model");
+    }
+
+    #[test]
+    fn a_role_is_whose_word_it_is_and_a_repository_names_no_unpriced_one() {
+        let owner = "[roles.worker]\nmodel = \"claude-opus-5-5\"\neffort = \"low\"\nor = [\"local/a\"]\n\
+                     [roles.planner]\nmodel = \"mystery\"\n";
+        let project = "[roles.worker]\neffort = \"high\"\n[roles.evaluator]\neffort = \"max\"\n";
+        let env: &[_] = &[("ANTHROPIC_API_KEY", "x"), ("OPENAI_API_KEY", "x")];
+        let shown = |scene: Scene| -> Vec<String> {
+            let shown = scene.read().unwrap().roles().into_iter().map(|found| {
+                let chosen = found.chosen.unwrap();
+                let effort = chosen.choice.effort.map_or("-", Effort::name);
+                format!("{} {} {effort} {} | {}", found.role, chosen.choice.model, found.origin, chosen.why)
+            });
+            shown.collect()
+        };
+        assert_eq!(
+            shown(Scene { owner, project, env, ..Scene::default() }),
+            [
+                "planner mystery - config.toml:6 | named",
+                "worker claude-opus-5-5 high config.toml:2 | named",
+                "evaluator gpt-6.1-terra max built in | the default of OpenAI: another vendor than the worker's",
+                "consolidator claude-haiku-5-5 - built in | the default",
+                "classifier claude-haiku-5-5 - built in | the default",
+            ]
+        );
+        let owner = "[roles.worker]\n\nmodel = \"claude-opus-5-5\"\nor = [\"local/a\"]\n";
+        let env: &[_] = &[("OPENAI_API_KEY", "x"), ("REGIE_EFFORT", "medium")];
+        let openai = shown(Scene { owner, env, ..Scene::default() });
+        assert_eq!(
+            openai.get(1).map(String::as_str),
+            Some(
+                "worker local/a medium config.toml:3 | instead of claude-opus-5-5: there is no key for Anthropic"
+            )
+        );
+        // An option is one model and no other.
+        let flags = Flags { model: Some("claude-opus-5-5".into()), ..Flags::default() };
+        assert_eq!(
+            Scene { owner, flags, ..Scene::default() }.read().unwrap().policy(Role::Worker).0.or,
+            [""; 0]
+        );
+        Scene { env, ..Scene::default() }.check(Key::Model, "gpt-6.1-sol from built in");
+        for project in ["[roles.worker]\nor = [\"mystery\"]\n", "[roles.planner]\nmodel = \"mystery\"\n"] {
+            let refused = Scene { project, ..Scene::default() }.read().unwrap_err();
+            assert!(matches!(&refused, Error::Unpriced { line: 2, .. }), "{refused}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | `value` | values as people write and read them |
 //! | `env` | variables of the steps' environment |
 //! | `services` | what runs beside the commands |
+//! | `roles` | which model does what |
 //! | `file` | reading a file, with the line of everything |
 //! | `owner` | addresses, ages and sizes, which only the owner gives |
 //! | `merge` | which of several values holds |
@@ -23,6 +24,7 @@ mod file;
 mod key;
 mod merge;
 mod owner;
+mod roles;
 mod services;
 mod value;
 
@@ -33,7 +35,7 @@ pub(crate) use file::PROJECT_FILE;
 pub(crate) use key::{KEYS, Key, Level};
 pub(crate) use merge::{Config, Flags, Given, Origin};
 pub(crate) use owner::{age, shown as address_shown};
-pub(crate) use value::{Value, dollars, span};
+pub(crate) use value::{Value, dollars, effort, span};
 
 use crate::home::Home;
 

@@ -1,9 +1,10 @@
 //! Values as people write and read them. Money and time stay exact: no value passes through a float.
 
+use domain::Effort;
 use serde_json::json;
 use toml::de::DeValue;
 
-use super::owner;
+use super::{key, owner};
 use crate::screen::text;
 
 /// What the values of a key look like.
@@ -13,6 +14,8 @@ pub(super) enum Kind {
     Commands,
     /// A text that is not blank.
     Text,
+    /// How much work a model puts in.
+    Effort,
     /// Dollars with at most nine decimals.
     Dollars,
     /// A whole number from 1 on.
@@ -78,7 +81,10 @@ impl Kind {
             (Self::Events, _) => Err(owner::EVENTS_WANTED.into()),
             (Self::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
             (Self::Switch, _) => Err("expected true or false".into()),
-            (Self::Text | Self::Span | Self::Age | Self::Size, DeValue::String(text)) => self.of_text(text),
+            (Self::Text | Self::Effort | Self::Span | Self::Age | Self::Size, DeValue::String(text)) => {
+                self.of_text(text)
+            }
+            (Self::Effort, _) => Err(EFFORT_WANTED.into()),
             (Self::Age, _) => Err(owner::AGE_WANTED.into()),
             (Self::Size, _) => Err(owner::SIZE_WANTED.into()),
             (Self::Text, _) => Err("expected a string".into()),
@@ -101,6 +107,7 @@ impl Kind {
             Self::Commands => Ok(Value::Commands(vec![text.to_owned()])),
             Self::Text if text.trim().is_empty() => Err("it is blank".into()),
             Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Effort => effort(text).map(|effort| Value::Text(effort.name().into())),
             Self::Dollars => dollars(text).map(Value::Dollars),
             Self::Count => text
                 .parse()
@@ -219,6 +226,23 @@ fn quoted(text: &str) -> String {
     all
 }
 
+/// What was expected.
+pub(super) const EFFORT_WANTED: &str = "expected \"low\", \"medium\", \"high\", \"xhigh\" or \"max\"";
+
+/// How much work a model puts in.
+///
+/// # Errors
+/// What was expected, in words.
+pub(crate) fn effort(text: &str) -> Result<Effort, String> {
+    if let Some(effort) = Effort::ALL.into_iter().find(|effort| effort.name() == text) {
+        return Ok(effort);
+    }
+    Err(match key::near(text, &Effort::ALL.map(Effort::name)) {
+        Some(near) => format!("{EFFORT_WANTED}; did you mean {near}?"),
+        None => EFFORT_WANTED.to_owned(),
+    })
+}
+
 /// Dollars as people write them, in nanodollars, exactly.
 ///
 /// # Errors
@@ -272,6 +296,13 @@ mod tests {
         for wrong in ["", ".", "-1", "1,5", "1e3", "0.0000000001", "99999999999"] {
             assert!(dollars(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_effort_is_one_of_five() {
+        assert_eq!(effort("xhigh"), Ok(Effort::Xhigh));
+        assert!(effort("hihg").unwrap_err().ends_with("; did you mean high?"));
+        assert_eq!(effort("enormous"), Err(EFFORT_WANTED.to_owned()));
     }
 
     #[test]

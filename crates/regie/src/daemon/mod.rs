@@ -21,7 +21,7 @@ use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
 use kernel::port::{Clock, Executor, Journal, Records, Refused};
 use models::config::{Config as Connection, Error as ConnectionError, IDLE_ENV};
-use models::{Adapter, Wire};
+use models::{Adapter, Limits, Provider, Wire};
 use runner::RunnerExecutor;
 use runner::toolchains::{self, Cache};
 
@@ -217,16 +217,22 @@ fn outside_tools() -> Result<Vec<Outside>> {
     use testkit::announce::{self, Announce};
 
     let Ok(ledger) = std::env::var(announce::LEDGER_ENV) else { return Ok(Vec::new()) };
-    let tool = engine::Tool {
+    let more = std::env::var(announce::MORE_ENV).ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+    let more = (0..more).map(|serial: usize| format!("{}.{serial:02}", announce::NAME));
+    let schema = models::RawJson::parse(announce::SCHEMA)?;
+    let tool = |name: String| engine::Tool {
         spec: models::ToolSpec {
-            name: announce::NAME.into(),
+            name,
             description: announce::DESCRIPTION.into(),
-            input_schema: models::RawJson::parse(announce::SCHEMA)?,
+            input_schema: schema.clone(),
         },
         effect: domain::Effect::NonIdempotent,
         risk: domain::Risk::External,
+        deferred: false,
     };
-    Ok(vec![(tool, Arc::new(Announce::new(ledger)))])
+    let executor: Arc<dyn Executor> = Arc::new(Announce::new(ledger));
+    let names = std::iter::once(announce::NAME.to_owned()).chain(more);
+    Ok(names.map(|name| (tool(name), Arc::clone(&executor))).collect())
 }
 
 fn runner_config(
@@ -280,6 +286,8 @@ fn given(home: &Home, repository: &std::path::Path) -> Result<runner::config::Gi
 /// Connects to the vendor of a model with what a client handed over.
 fn connect(home: &Home) -> Connect {
     let home = home.clone();
+    // All runs of one account share what its vendor lets them ask for.
+    let limits = Limits::new();
     Arc::new(move |model, vendor| {
         let wire = Wire::of(model);
         let refused = |code, why: String| control::Error::new(control::error::Kind::Invalid, code, why);
@@ -294,7 +302,9 @@ fn connect(home: &Home) -> Connect {
             _ if name == Wire::Chat.url_env() => vendor.get(name).or_else(|| local.clone()),
             _ => vendor.get(name),
         };
-        Connection::from_lookup(wire, lookup).and_then(Adapter::connect).map_err(|error| {
+        let connected = Connection::from_lookup(wire, lookup)
+            .and_then(|config| Ok(Arc::new(Adapter::within(config, &limits)?) as Arc<dyn Provider>));
+        connected.map_err(|error| {
             let code = match error {
                 ConnectionError::NoKey(_) => "model.key_missing",
                 _ => "model.config",

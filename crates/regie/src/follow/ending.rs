@@ -1,6 +1,8 @@
 //! The last words about a run: how it ended, what it cost, what was merged, what to try next.
 
 use control::api;
+use models::Wire;
+use models::routing::{Reach, Role, Status};
 
 use super::view::{Merge, View};
 use crate::failure::Exit;
@@ -58,14 +60,31 @@ fn merged(merge: &Merge, commit: &str) -> String {
     shown
 }
 
+/// Why a run fails whose vendor is out.
+const OUT: [&str; 5] =
+    ["model.overloaded", "model.rate_limited", "model.unreachable", "model.status", "model.idle"];
+
+/// The model of another vendor whose key is there, for a run that ended because its vendor is out.
+fn elsewhere(run: &api::Run, reach: &Reach) -> Option<&'static str> {
+    let reason = run.reason.as_deref().filter(|_| run.end.as_deref() == Some("failed"))?;
+    OUT.iter().find(|code| reason.contains(&format!("({code})")))?;
+    let others = [Wire::Messages, Wire::Responses].into_iter();
+    let mut others = others.filter(|wire| *wire != Wire::of(&run.model));
+    others.find(|wire| *reach.status(*wire) == Status::Ready).and_then(|wire| Role::Worker.model(wire))
+}
+
 /// Three commands worth trying next.
-pub(crate) fn next(run: &api::Run) -> String {
+pub(crate) fn next(run: &api::Run, reach: &Reach) -> String {
     let id = text::short_id(&run.run);
     let commands = [
         (format!("regie show {id}"), "the whole timeline"),
         (format!("regie diff {id}"), "what was changed"),
-        match run.end.as_deref() {
-            Some("budget_exhausted") => {
+        match (run.end.as_deref(), elsewhere(run, reach)) {
+            (_, Some(model)) => (
+                format!("regie run --follow {id} --model {model} \"…\""),
+                "another vendor goes on from the files; the conversation stays behind",
+            ),
+            (Some("budget_exhausted"), _) => {
                 ("regie config explain".to_owned(), "what the caps are, and who set them")
             }
             _ => ("regie audit verify".to_owned(), "the record, link by link"),
@@ -112,6 +131,8 @@ mod tests {
             line: "main".into(),
             branch: String::new(),
             model: String::new(),
+            effort: None,
+            instead_of: None,
             status: status.into(),
             end: end.map(str::to_owned),
             reason: Some("the cap on turns is reached".into()),
@@ -144,6 +165,25 @@ mod tests {
         for (status, end, was_refused, wanted) in cases {
             assert_eq!(exit(&run(status, end), was_refused), wanted, "{status} {end:?} {was_refused}");
         }
+    }
+
+    #[test]
+    fn another_vendor_is_offered_when_the_own_one_is_out_and_its_key_is_there() {
+        let mut run = run("ended", Some("failed"));
+        let both = Reach::new(|_| Status::Ready);
+        let said = |run: &api::Run, reach: &Reach| next(run, reach).contains("--model gpt-6.1-sol \"…\"");
+        assert!(!said(&run, &both));
+        run.reason = Some("the vendor answered 529 (model.overloaded); try again later".into());
+        assert!(said(&run, &both));
+        assert!(!said(
+            &run,
+            &Reach::new(|wire| match wire {
+                Wire::Responses => Status::NoKey,
+                _ => Status::Ready,
+            })
+        ));
+        run.model = "gpt-6-luna".into();
+        assert!(next(&run, &both).contains("--model claude-opus-5-5"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use control::api;
+use models::routing::Reach;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -229,7 +230,8 @@ impl Follow {
             self.changes().await?;
             self.wipe()?;
             screen::put(&result(&run, &self.view))?;
-            self.say(&ending::next(&run))?;
+            let reach = Reach::of_keys(|name| self.options.vendor.get(name));
+            self.say(&ending::next(&run, &reach))?;
         }
         Ok(if self.ending { Exit::Interrupted } else { exit_of(&run, self.view.was_refused()) })
     }

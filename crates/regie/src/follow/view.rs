@@ -23,6 +23,9 @@ pub(crate) enum Depth {
     Whole,
 }
 
+/// What a model call is shown as while it runs.
+const THINKING: &str = "thinking";
+
 /// A merge that was asked for or done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Merge {
@@ -36,6 +39,8 @@ pub(crate) struct Merge {
 #[derive(Debug)]
 struct Running {
     title: String,
+    /// The line of its reasoning that is being written.
+    reasoning: String,
     is_merge: bool,
     since: Option<u64>,
 }
@@ -124,7 +129,11 @@ impl View {
                 self.spoken.insert(delta.step);
                 shown
             }
-            "retry" => {
+            "thinking" => {
+                self.think(delta);
+                String::new()
+            }
+            "retry" | "waiting" => {
                 let said = text::short(&text::line(&delta.text), self.width.saturating_sub(BEFORE));
                 format!("{}  {} {}\n", self.hush(), style::waiting("↻"), style::dim(&said))
             }
@@ -136,6 +145,20 @@ impl View {
                 self.hush()
             }
             _ => String::new(),
+        }
+    }
+
+    /// Reasoning passes by where the running step is named; what is kept of it comes with the event.
+    fn think(&mut self, delta: &api::Delta) {
+        let Some(running) = self.running.get_mut(&delta.step) else { return };
+        if delta.text.contains('\n') {
+            running.reasoning.clear();
+        }
+        let rest = delta.text.rsplit('\n').next().unwrap_or_default();
+        running.reasoning.push_str(rest);
+        let now = text::line(running.reasoning.trim().trim_matches('*'));
+        if !now.is_empty() {
+            running.title = format!("{THINKING}: {now}");
         }
     }
 
@@ -229,7 +252,7 @@ impl View {
             self.propose(content);
         }
         let title = match (kind, said) {
-            ("model_call", _) => "thinking".into(),
+            ("model_call", _) => THINKING.into(),
             ("compaction", _) => "summarising the conversation".into(),
             ("verdict", Some(said)) => format!("check {said}"),
             (_, Some(said)) => format!("{tool} {said}"),
@@ -238,7 +261,7 @@ impl View {
         if kind == "model_call" {
             self.turns = self.turns.saturating_add(1);
         }
-        self.running.insert(step, Running { title, is_merge, since: None });
+        self.running.insert(step, Running { title, reasoning: String::new(), is_merge, since: None });
     }
 
     fn propose(&mut self, request: &Value) {
@@ -441,6 +464,22 @@ mod tests {
         assert_eq!(view.merge().subject, "Merge: Make the failing test pass");
         assert_eq!(view.merge().commit.as_deref().map(str::len), Some(40));
         assert_eq!(view.merge().trailers.first().map(|(name, _)| name.as_str()), Some("Regie-Run"));
+    }
+
+    #[test]
+    fn reasoning_passes_by_beside_the_running_step() {
+        let mut view = View::new(Depth::Brief, 90);
+        for event in recorded().iter().take_while(|event| event.fact["fact"] != "step_completed") {
+            view.event(event);
+        }
+        let mut see = |text: &str| {
+            assert_eq!(view.delta(&said(1, "thinking", text)), "");
+            view.running.get(&1).unwrap().title.clone()
+        };
+        assert_eq!(see("**Reading the "), "thinking: Reading the");
+        assert_eq!(see("test**\n\n"), "thinking: Reading the");
+        assert!(!see("The sign\u{1b}[2J is wrong").contains('\u{1b}'));
+        view.delta(&said(99, "thinking", "of nothing that runs"));
     }
 
     #[test]

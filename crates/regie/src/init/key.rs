@@ -104,6 +104,7 @@ pub(super) fn prepare(model: &str) -> Result<Call, String> {
         tools: Vec::new(),
         messages: vec![Message::user(vec![Block::text("Say ok.")])],
         effort: None,
+        extras: models::Extras::default(),
     };
     let body = provider.compose(&request).map_err(|error| error.to_string())?;
     let most = catalogue::estimate(body.len(), 1, catalogue::price(model).as_ref()).nanodollars;

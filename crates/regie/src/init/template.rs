@@ -29,7 +29,14 @@ const BESIDE: &str = "
 # ready = \"pg_isready -h 127.0.0.1\"
 ";
 
+const EFFORT: &str = "# effort = \"high\"\n";
+
 const PASSED: &str = "
+# Which model does what: planner, worker (the model above), evaluator, consolidator, classifier. `or` names
+# others for a new mission while the first choice cannot be asked.
+# [roles.worker]
+# or = [\"gpt-6.1-sol\"]
+
 [env]
 # Variables of your environment that commands may know, in all projects.
 # pass = [\"NPM_TOKEN\"]
@@ -41,6 +48,7 @@ pub(super) fn project(toolchains: &[Toolchain]) -> String {
     write(&mut text, Level::Project, |key| match key {
         Key::Done => done(toolchains),
         Key::Setup => setup(toolchains),
+        Key::Effort => EFFORT.into(),
         _ => format!("# {} = {}\n", key.path().1, key.built_in().written()),
     });
     text.push_str(BESIDE);
@@ -51,6 +59,7 @@ pub(super) fn project(toolchains: &[Toolchain]) -> String {
 pub(super) fn installation() -> String {
     let mut text = INSTALLATION.to_owned();
     write(&mut text, Level::Installation, |key| match key {
+        Key::Effort => EFFORT.into(),
         Key::NotifySecretEnv => "# webhook_secret_env = \"REGIE_WEBHOOK_SECRET\"\n".into(),
         _ => format!("# {} = {}\n", key.path().1, key.built_in().written()),
     });

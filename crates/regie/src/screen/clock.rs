@@ -3,18 +3,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::words::date;
+pub(crate) use engine::words::time_of_day;
 
 /// Milliseconds since the Unix epoch.
 #[expect(clippy::disallowed_methods, reason = "the edge of the program; only shown, never recorded")]
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The time of day in UTC, as `14:03:21`.
-pub(crate) fn time_of_day(millis: u64) -> String {
-    let seconds = millis / 1_000 % 86_400;
-    format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }
 
 /// The moment in UTC, as `2026-03-01 14:03:21`.

@@ -148,6 +148,17 @@ pub(crate) fn path(path: &str) -> String {
     }
 }
 
+/// A model, and how much work it puts in where somebody said so. Not every vendor's scale has every step.
+pub(crate) fn model(name: &str, effort: Option<domain::Effort>) -> String {
+    let name = line(name);
+    let Some(effort) = effort else { return name };
+    let sent = models::Wire::of(&name).scale(effort);
+    match sent == effort.name() {
+        true => format!("{name} · effort {effort}"),
+        false => format!("{name} · effort {effort}, sent as {sent}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 mod bad_input;
 mod compaction;
 mod configuration;
+mod count;
 mod crash;
 mod done;
 mod fork;
@@ -12,14 +13,18 @@ mod init;
 #[cfg(target_os = "linux")]
 mod jail;
 mod keep;
+mod limits;
 mod mission;
+mod network;
 mod notify;
+mod prefix;
 mod read;
 mod receiver;
 mod record;
 mod reference;
 mod refusals;
 mod rest;
+mod routing;
 mod services;
 mod setup;
 mod shut;

@@ -107,6 +107,9 @@ impl World {
         for wire in models::Wire::ALL {
             command.env_remove(wire.key_env()).env_remove(wire.url_env());
         }
+        for name in models::network::VARIABLES {
+            command.env_remove(name);
+        }
         if let Some(model) = &self.model {
             command.env("ANTHROPIC_BASE_URL", model.base_url()).env("ANTHROPIC_API_KEY", "sk-scripted");
         }
@@ -142,6 +145,17 @@ impl World {
     pub(crate) fn asked(&self) -> Vec<Value> {
         let served = self.model.as_ref().map(Server::served).unwrap_or_default();
         served.iter().map(|served| serde_json::from_slice(&served.body).unwrap()).collect()
+    }
+
+    /// How many requests the model turned away because of its limits.
+    pub(crate) fn limited(&self) -> usize {
+        self.model.as_ref().map_or(0, Server::limited)
+    }
+
+    /// The same as the bytes that came.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        let served = self.model.as_ref().map(Server::served).unwrap_or_default();
+        served.iter().map(|served| String::from_utf8(served.body.to_vec()).unwrap()).collect()
     }
 
     /// The events of a run.

@@ -72,6 +72,7 @@ impl UseCases for House {
             line: "main".into(),
             base: "0".into(),
             model: "m".into(),
+            effort: None,
             warnings: vec![],
             environment: None,
             position: 0,
@@ -96,6 +97,8 @@ impl UseCases for House {
             line: String::new(),
             branch: String::new(),
             model: String::new(),
+            effort: None,
+            instead_of: None,
             status: "active".into(),
             end: None,
             reason: None,
@@ -156,7 +159,7 @@ impl UseCases for House {
 
     async fn costs(&self, by: api::By) -> Result<api::Costs, Error> {
         let total = api::Cost { key: "total".into(), ..api::Cost::default() };
-        Ok(api::Costs { by, rows: vec![], total })
+        Ok(api::Costs { by, rows: vec![], total, finished: 0 })
     }
 
     async fn search(&self, words: &str, limit: usize) -> Result<Vec<api::Hit>, Error> {

@@ -1,8 +1,8 @@
 //! The scripted model server: a scenario served as a vendor would, over real HTTP.
 //!
 //! It speaks three wires from one scenario, streamed or not: Anthropic Messages (`POST /v1/messages`, and
-//! `/v1/messages/count_tokens`), OpenAI Responses (`POST /v1/responses`) and chat completions (`POST
-//! /v1/chat/completions`), on loopback, so that everything but the vendor is real. It also holds requests
+//! `/v1/messages/count_tokens`), OpenAI Responses (`POST /v1/responses` and `/v1/responses/input_tokens`) and
+//! chat completions (`POST /v1/chat/completions` and `/tokenize`), on loopback, so that everything but the vendor is real. It also holds requests
 //! to each vendor's rules: what the vendor would refuse with a 400, it refuses.
 //!
 //! # Scenarios
@@ -66,6 +66,16 @@
 //! call that is repeated after a crash, or after a restart of this server, gets the same
 //! answer. Only faults are counted, in memory, per scenario, turn and first user message.
 //!
+//! # Limits
+//!
+//! With [`Options::limits`] it has a bucket of requests and one of tokens that refill steadily, says in the
+//! head of each answer what is left, as the vendor of the wire does, and answers 429 beyond it.
+//!
+//! # The prompt cache
+//!
+//! With [`Options::caches`] tokens are counted as a vendor with a prompt cache counts them, in turns without
+//! `usage`.
+//!
 //! # The ledger
 //!
 //! With [`Options::ledger`] every request is appended to a file and synced before the first
@@ -73,12 +83,15 @@
 //! appends an entry each time it is called, which makes it an effect that must not be repeated;
 //! `GET /ledger?key=…` says how often that was done.
 
+mod cache;
 mod ledger;
+mod limits;
 mod rules;
 mod scenario;
 mod server;
 mod wire;
 
 pub use ledger::{Ledger, Line};
+pub use limits::Limits;
 pub use scenario::{Call, Error as ParseError, Fault, FaultKind, Scenario, Turn, Usage, parse};
 pub use server::{Error, Options, Served, Server, serve_forever};

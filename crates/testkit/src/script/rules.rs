@@ -2,6 +2,7 @@
 //! the Messages wire, whose form of a conversation the others are brought into.
 
 pub(super) mod chat;
+mod extras;
 pub(super) mod responses;
 
 use std::collections::BTreeSet;
@@ -75,6 +76,7 @@ fn check(request: &Value) -> Result<(), String> {
     if count_marks(request) > 4 {
         return Err("A maximum of 4 blocks with cache_control may be provided".to_owned());
     }
+    extras::messages(request)?;
     let model = request["model"].as_str().unwrap_or_default();
     let mut open: BTreeSet<&str> = BTreeSet::new();
     let mut last_role = "user";

@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use super::cache::Cache;
 use super::ledger::{Ledger, Line};
+use super::limits::{Limits, Meter, Metered};
 use super::rules;
 use super::scenario::{Fault, FaultKind, Scenario, Turn};
 use super::wire::{Act, Asked, Wire, sha256};
@@ -31,12 +33,16 @@ const MAX_BODY_BYTES: usize = 32 << 20;
 pub struct Options {
     /// The port on 127.0.0.1; 0 takes a free one.
     pub port: u16,
+    /// Whether it keeps a prompt cache.
+    pub caches: bool,
     /// The file that every request is written to before it is answered.
     pub ledger: Option<PathBuf>,
     /// The directory that every request's bytes are written to.
     pub record: Option<PathBuf>,
     /// The only key that is let in; any key when `None`.
     pub key: Option<String>,
+    /// How much may be asked for; as much as anybody wants when `None`.
+    pub limits: Option<Limits>,
 }
 
 /// One request that was served.
@@ -87,7 +93,9 @@ struct House {
     scenarios: Vec<Scenario>,
     ledger: Option<Ledger>,
     record: Option<PathBuf>,
+    cache: Option<Cache>,
     key: Option<String>,
+    meter: Option<Meter>,
     /// Attempts per scenario, turn and conversation.
     attempts: Mutex<HashMap<(usize, usize, String), u32>>,
     served: Mutex<Vec<Served>>,
@@ -101,7 +109,7 @@ impl Server {
     /// # Errors
     /// When the port, the ledger or the record directory cannot be had.
     pub async fn start(scenarios: Vec<Scenario>, options: Options) -> Result<Self, Error> {
-        let Options { port, ledger, record, key } = options;
+        let Options { port, caches, ledger, record, key, limits } = options;
         let ledger = match ledger {
             Some(path) => {
                 Some(Ledger::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?)
@@ -120,7 +128,9 @@ impl Server {
             scenarios,
             ledger,
             record,
+            cache: caches.then(Cache::default),
             key,
+            meter: limits.map(Meter::new),
             attempts: Mutex::default(),
             served: Mutex::default(),
             entries: Mutex::default(),
@@ -141,6 +151,12 @@ impl Server {
     #[must_use]
     pub fn served(&self) -> Vec<Served> {
         self.house.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many requests asked for more than [`Options::limits`] has; they are not among those served.
+    #[must_use]
+    pub fn limited(&self) -> usize {
+        self.house.meter.as_ref().map_or(0, Meter::refused)
     }
 }
 
@@ -173,6 +189,8 @@ fn router(house: Arc<House>) -> Router {
         .route("/v1/responses", post(responses))
         .route("/v1/chat/completions", post(chat))
         .route("/v1/messages/count_tokens", post(count_tokens))
+        .route("/v1/responses/input_tokens", post(input_tokens))
+        .route("/tokenize", post(tokenize))
         .route("/ledger", get(ledger_entries).post(ledger_append))
         .fallback(async || refusal(Wire::Messages, 404, "no such endpoint"))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -199,6 +217,11 @@ async fn serve(house: Arc<House>, wire: Wire, headers: &HeaderMap, body: Bytes) 
         Ok(request) => request,
         Err(_) => return refusal(wire, 400, "the request body is not valid JSON"),
     };
+    let metered = house.meter.as_ref().map(|meter| meter.take(wire, wire.counted(&request, body.len())));
+    if let Some(Metered { is_served: false, headers }) = metered {
+        return (headers, refusal(wire, 429, "this request would exceed the limit of your organization"))
+            .into_response();
+    }
     let plan = house.plan(wire, &request);
     let served = plan.served(&request, body.clone());
     if let Err(error) = house.clone().note(served).await {
@@ -210,6 +233,9 @@ async fn serve(house: Arc<House>, wire: Wire, headers: &HeaderMap, body: Bytes) 
     if let Ok(id) = id.parse() {
         response.headers_mut().insert(wire.request_id(), id);
     }
+    if let Some(Metered { headers, .. }) = metered {
+        response.headers_mut().extend(headers);
+    }
     response
 }
 
@@ -218,8 +244,36 @@ async fn count_tokens(State(house): State<Arc<House>>, headers: HeaderMap, body:
         return refused;
     }
     match serde_json::from_slice::<Value>(&body) {
-        Ok(_) => Json(json!({ "input_tokens": body.len() / 4 })).into_response(),
+        Ok(request) if request["stream"].is_null() && request["max_tokens"].is_null() => {
+            Json(json!({ "input_tokens": body.len() / 4 })).into_response()
+        }
+        Ok(_) => refusal(Wire::Messages, 400, "max_tokens: Extra inputs are not permitted"),
         Err(_) => refusal(Wire::Messages, 400, "the request body is not valid JSON"),
+    }
+}
+
+async fn input_tokens(State(house): State<Arc<House>>, headers: HeaderMap, body: Bytes) -> Response {
+    if let Some(refused) = house.stranger(Wire::Responses, &headers) {
+        return refused;
+    }
+    match serde_json::from_slice::<Value>(&body) {
+        Ok(request) if request["stream"].is_null() && request["max_output_tokens"].is_null() => {
+            Json(json!({ "object": "response.input_tokens", "input_tokens": body.len() / 4 })).into_response()
+        }
+        Ok(_) => refusal(Wire::Responses, 400, "Unknown parameter: 'stream'."),
+        Err(_) => refusal(Wire::Responses, 400, "the request body is not valid JSON"),
+    }
+}
+
+/// As vLLM has it: the messages of a chat, as the model's own template makes them.
+async fn tokenize(body: Bytes) -> Response {
+    match serde_json::from_slice::<Value>(&body) {
+        Ok(request) if request["messages"].is_array() => {
+            let count = body.len() / 4;
+            Json(json!({ "count": count, "max_model_len": 32_768, "tokens": [] })).into_response()
+        }
+        Ok(_) => refusal(Wire::Chat, 400, "messages: field required"),
+        Err(_) => refusal(Wire::Chat, 400, "the request body is not valid JSON"),
     }
 }
 
@@ -436,6 +490,7 @@ impl House {
             scenario: plan.scenario,
             turn: plan.turn,
             body_bytes,
+            input: self.cache.as_ref().map(|cache| cache.ask(plan.wire, request)),
         };
         if request["stream"] != true {
             return Json(plan.wire.message(turn, &asked)).into_response();

@@ -204,6 +204,9 @@ async fn callers_without_the_vendors_headers_are_refused() {
     let only = Options { key: Some("right".to_owned()), ..Options::default() };
     let server = serve("[[turn]]\ntext = 'x'", only).await;
     let body = go().to_string();
+    let mut counted = go();
+    counted.as_object_mut().unwrap().remove("max_tokens");
+    let counted = counted.to_string();
     for (headers, want) in [
         ("", 401),
         ("x-api-key: wrong\r\nanthropic-version: 2023-06-01\r\n", 401),
@@ -211,10 +214,13 @@ async fn callers_without_the_vendors_headers_are_refused() {
         ("x-api-key: right\r\nanthropic-version: 2023-06-01\r\n", 200),
         ("authorization: Bearer right\r\nanthropic-version: 2023-06-01\r\n", 200),
     ] {
-        for path in ["/v1/messages", "/v1/messages/count_tokens"] {
+        for (path, body) in [("/v1/messages", &body), ("/v1/messages/count_tokens", &counted)] {
             assert_eq!(http(&server, "POST", path, headers, body.as_bytes()).await.0, want, "{headers}");
         }
     }
+    // A counter takes nothing that is no input.
+    let headers = "x-api-key: right\r\nanthropic-version: 2023-06-01\r\n";
+    assert_eq!(http(&server, "POST", "/v1/messages/count_tokens", headers, body.as_bytes()).await.0, 400);
     assert_eq!(http(&server, "GET", "/v1/nothing", "", b"").await.0, 404);
 }
 

@@ -172,7 +172,7 @@ impl Replay<'_> {
     async fn refuse(&mut self, step: StepNo, at: Timestamp) -> Result<(), Stop> {
         let Some(asked) = self.asked.remove(&step) else { return Ok(()) };
         let answer = match is_model(asked.work.kind) {
-            true => self.answer(&asked).await?,
+            true => self.answer(&asked, None).await?,
             false => None,
         };
         let attempt = asked.work.attempt;
@@ -202,7 +202,7 @@ impl Replay<'_> {
         let is_answered = !matches!(outcome, Outcome::Cancelled | Outcome::TimedOut);
         let finished = match is_model(asked.work.kind) && is_answered {
             false => on_record,
-            true => match self.answer(&asked).await? {
+            true => match self.answer(&asked, Some(&on_record)).await? {
                 Some(Ok(finished)) => finished,
                 Some(Err(refused)) => {
                     return self.feed(at, Input::Refused(step, asked.work.attempt, refused));
@@ -225,7 +225,11 @@ impl Replay<'_> {
     }
 
     /// What came over the wire, read again; nothing when it was not recorded to its end.
-    async fn answer(&mut self, asked: &Asked) -> Result<Option<Result<Finished, Refused>>, Stop> {
+    async fn answer(
+        &mut self,
+        asked: &Asked,
+        on_record: Option<&Finished>,
+    ) -> Result<Option<Result<Finished, Refused>>, Stop> {
         let Some(taped) = self.taped(&asked.work)? else { return Ok(None) };
         let Some(at) = taped.call.at else { return Ok(None) };
         let manifest = &self.recording.manifest;
@@ -234,6 +238,11 @@ impl Replay<'_> {
         let attempts = taped.attempts.len();
         let request = asked.work.request.clone();
         let played = models::tape::play(wire, &manifest.endpoint, echo, taped.attempts, request).await;
+        let played = played.map_err(|error| self.differs(format!("the wire cannot be read: {error}")))?;
+        if played.is_outside {
+            self.unheard += 1;
+            return Ok(on_record.cloned().map(Ok));
+        }
         if played.is_short || played.left > 0 {
             let made = attempts.saturating_sub(played.left);
             let more = if played.is_short { "more than that" } else { "fewer" };

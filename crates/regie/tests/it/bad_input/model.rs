@@ -70,3 +70,30 @@ fn a_verdict_that_never_passes_ends_the_run() {
     assert_eq!(world.git(&["rev-parse", "main"]).stdout, before);
     world.is_whole();
 }
+
+#[test]
+fn a_model_that_writes_its_calls_as_text_is_told_once_and_then_blocked() {
+    let as_text = "[[turn]]\ntext = '<tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"touch ran\"}}</tool_call>'\n";
+    let world = World::new(&as_text.repeat(3));
+    let run = start(&world, &["--yes"]);
+    let ended = world.ended(&run);
+    assert_eq!(ended.end, "blocked", "{ended:?}");
+    assert!(
+        ended.reason.contains("--tool-call-parser") && ended.reason.contains("a model that can"),
+        "{ended:?}"
+    );
+    let asked = world.asked();
+    assert_eq!(asked.len(), 2);
+    assert!(told(&asked[1]).contains("holds a call of `shell` as text"), "{}", told(&asked[1]));
+    assert!(!world.workspace(&run).join("ran").exists());
+    world.is_whole();
+}
+
+#[test]
+fn a_reason_to_stop_that_nobody_knows_is_shown_and_ends_the_turn() {
+    let novel = MEND.rsplit_once("[[turn]]").unwrap();
+    let world = World::new(&format!("{}[[turn]]\nstop = \"novel\"{}", novel.0, novel.1));
+    mended(&world);
+    let shown = world.ask(&["show", "last"]);
+    assert!(shown.flat().contains("a reason that Regie does not know: `novel`"), "{shown:?}");
+}

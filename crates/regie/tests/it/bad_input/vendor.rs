@@ -144,3 +144,77 @@ fn an_address_that_is_no_vendor() {
     assert_eq!(world.ask(&["cancel"]).code, Some(0));
     world.is_whole();
 }
+
+/// The first answer is refused once with this; the run rests with the code, and the same run goes on.
+#[track_caller]
+fn rests(status: u16, message: &str, code: &str, words: &[&str]) {
+    let world = failing(&format!("kind = \"status\"\nstatus = {status}\nmessage = {message:?}"));
+    let said = world.ask(&with(&["--yes"]));
+    assert_eq!(said.code, Some(1), "{said:?}");
+    for words in [message, "http://127.0.0.1:", &status.to_string()].iter().chain(words) {
+        assert!(said.flat().contains(words), "no `{words}`: {said:?}");
+    }
+    assert!(said.err.contains("hint: regie resume"), "{said:?}");
+    let run = world.ask(&["runs", "--json"]).json()[0].clone();
+    assert_eq!((run["status"].as_str(), run["code"].as_str()), (Some("parked"), Some(code)), "{run}");
+    assert_eq!(run["spent"]["tokens"], 0, "{run}");
+    let resumed = world.ask(&["resume", "last"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    assert_eq!(first_asked(&world), 2, "it is asked for once, and once more when it is mended");
+    world.is_whole();
+}
+
+#[test]
+fn a_model_without_tools_rests_the_run_until_its_server_takes_them() {
+    let says = "registry.ollama.ai/library/gemma:2b does not support tools";
+    rests(400, says, "model.no_tools", &["another model"]);
+    let says = "tools param requires --jinja flag";
+    rests(500, says, "model.no_tools", &["start llama.cpp with --jinja"]);
+}
+
+#[test]
+fn a_model_that_is_not_there_rests_the_run_until_it_is() {
+    rests(404, "model: scripted", "model.not_found", &["check the model name", "ANTHROPIC_BASE_URL"]);
+}
+
+#[test]
+fn an_account_without_credit_rests_the_run_until_there_is_some() {
+    let says = "Your credit balance is too low to access the Anthropic API";
+    rests(400, says, "model.no_credit", &["add some and resume"]);
+    rests(402, "Unpaid", "model.no_credit", &["add some and resume"]);
+}
+
+#[test]
+fn a_path_that_nothing_answers_at_and_a_redirect_rest_the_run() {
+    let world = World::new(MEND);
+    for (answer, code, words) in [
+        ("HTTP/1.1 404 Not Found\r\n", "model.no_such_path", "nothing takes calls at this path"),
+        ("HTTP/1.1 405 No\r\n", "model.no_such_path", "nothing takes calls at this path"),
+        (
+            "HTTP/1.1 302 Found\r\nlocation: https://login.example/?key=1\r\n",
+            "model.redirected",
+            "https://login.example",
+        ),
+    ] {
+        let base = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = format!("http://{}", base.local_addr().unwrap());
+        let answering = std::thread::spawn(move || {
+            use std::io::{Read as _, Write as _};
+            let (mut stream, _) = base.accept().unwrap();
+            let _ = stream.read(&mut [0; 65536]);
+            stream
+                .write_all(format!("{answer}content-length: 0\r\nconnection: close\r\n\r\n").as_bytes())
+                .unwrap();
+        });
+        let mut command = world.regie(&with(&["--yes"]));
+        command.env("ANTHROPIC_BASE_URL", at);
+        let said = finish(command);
+        answering.join().unwrap();
+        assert!(said.code == Some(1) && said.flat().contains(words), "{said:?}");
+        assert!(said.flat().contains("ANTHROPIC_BASE_URL") && !said.flat().contains("key=1"), "{said:?}");
+        assert_eq!(world.ask(&["runs", "--json"]).json()[0]["code"], code);
+        assert_eq!(world.ask(&["cancel", "last"]).code, Some(0));
+    }
+    assert!(world.asked().is_empty());
+    world.is_whole();
+}

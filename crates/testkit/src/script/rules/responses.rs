@@ -48,6 +48,7 @@ fn check(request: &Value) -> Result<(), String> {
     if request["model"].as_str().is_none_or(str::is_empty) {
         return Err("Missing required parameter: 'model'.".to_owned());
     }
+    super::extras::responses(request)?;
     if request["input"].is_string() {
         return Ok(());
     }

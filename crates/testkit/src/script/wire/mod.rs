@@ -34,6 +34,8 @@ pub(super) struct Asked<'a> {
     pub scenario: &'a str,
     pub turn: usize,
     pub body_bytes: usize,
+    /// What the prompt cache says of the input.
+    pub input: Option<Usage>,
 }
 
 /// A step in sending a stream.
@@ -78,6 +80,15 @@ impl Wire {
         match self {
             Self::Messages => messages::error_body(messages::error_kind(status), message),
             Self::Responses | Self::Chat => responses::error_body(status, message),
+        }
+    }
+
+    /// The tokens that a request counts against the vendor's limits.
+    pub(super) fn counted(self, request: &Value, body_bytes: usize) -> u64 {
+        let input = u64::try_from(body_bytes / 4).unwrap_or(u64::MAX);
+        match self {
+            Self::Messages | Self::Chat => input,
+            Self::Responses => input.max(request["max_output_tokens"].as_u64().unwrap_or(0)),
         }
     }
 
@@ -188,11 +199,10 @@ fn usage(turn: &Turn, asked: &Asked<'_>) -> Usage {
         let letters = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let calls: usize = turn.calls.iter().map(|call| call.name.len() + input_of(call).len()).sum();
         let said = letters(&turn.text) + letters(&turn.thinking) + calls;
-        Usage {
-            input: u64::try_from(asked.body_bytes / 4).unwrap_or(u64::MAX),
-            output: u64::try_from(said / 4 + 1).unwrap_or(u64::MAX),
-            ..Usage::default()
-        }
+        let input = u64::try_from(asked.body_bytes / 4).unwrap_or(u64::MAX);
+        let output = u64::try_from(said / 4 + 1).unwrap_or(u64::MAX);
+        let read = asked.input.unwrap_or(Usage { input, ..Usage::default() });
+        Usage { output, ..read }
     })
 }
 

@@ -1,0 +1,67 @@
+//! Whether a mission's first request leaves room for an answer in its model's window: found out before
+//! anything begins, and not from the vendor's refusal afterwards.
+
+use std::sync::Arc;
+
+use domain::Mission;
+use engine::Toolbox;
+use models::catalogue;
+use models::count::{self, Count};
+use models::{Block, Message, Provider, Request};
+
+use crate::Control;
+use crate::error::{Error, Kind};
+use crate::missions::internal;
+
+/// Tokens of the smallest answer that is of any use: a few words and the call of a tool.
+const SMALLEST_ANSWER: u64 = 1_024;
+
+impl Control {
+    /// Refuses a mission whose system text, tools and goal are too long for its model.
+    ///
+    /// # Errors
+    /// `model.window_too_small`, with what was counted and how; or when the artifacts cannot be read.
+    pub(crate) async fn room(&self, provider: &dyn Provider, mission: &Mission) -> Result<(), Error> {
+        let terms = mission.terms.clone().unwrap_or_else(|| catalogue::terms(&mission.model));
+        let (artifacts, system, tools) = (Arc::clone(&self.artifacts), mission.system, mission.tools);
+        let (system, toolbox) = self
+            .blocking(move || {
+                let system = String::from_utf8_lossy(&artifacts.get(system)?).into_owned();
+                Ok((system, Toolbox::from_bytes(&artifacts.get(tools)?).map_err(internal)?))
+            })
+            .await?;
+        let goal = engine::prompt::first(mission, &toolbox);
+        let first = Request {
+            model: mission.model.clone(),
+            max_tokens: terms.max_output,
+            system,
+            tools: toolbox.specs(),
+            messages: vec![Message::user(vec![Block::text(&goal)])],
+            effort: terms.effort,
+            extras: models::Extras::default(),
+        };
+        // What cannot be composed is the driver's to say, with the run on record.
+        let Ok(body) = provider.compose(&first) else { return Ok(()) };
+        if count::estimate(&body).tokens <= terms.window / 2 {
+            return Ok(());
+        }
+        let counted = provider.count(&body).await;
+        match counted.tokens.saturating_add(SMALLEST_ANSWER) <= terms.window {
+            true => Ok(()),
+            false => Err(too_small(mission, counted, terms.window)),
+        }
+    }
+}
+
+fn too_small(mission: &Mission, counted: Count, window: u64) -> Error {
+    let detail = format!(
+        "the first request to `{}` has {} tokens ({}), and its window of {window} tokens has no room for that and an answer",
+        mission.model,
+        counted.tokens,
+        counted.how.words(),
+    );
+    Error::new(Kind::Invalid, "model.window_too_small", detail).hint(
+        "shorten the goal or AGENTS.md (what is in a file of the repository need not be in the goal), or choose a \
+         model with a longer window with --model",
+    )
+}
