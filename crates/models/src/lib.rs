@@ -35,6 +35,7 @@ mod provider;
 mod response;
 pub mod routing;
 mod secret;
+pub mod tape;
 pub mod tls;
 pub mod wire;
 

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::batch::Batches;
 use crate::catalogue::Listing;
+use crate::tape::Tap;
 use crate::{Count, Request, Response, call, compose, count};
 
 /// A model vendor's wire. Adapters hold the key; nothing else of the house sees it.
@@ -33,6 +34,18 @@ pub trait Provider: Send + Sync {
     /// The vendor's batch queue; `None` where there is none.
     fn batches(&self) -> Option<Box<dyn Batches + '_>> {
         None
+    }
+
+    /// The same, and what comes over the wire is shown to `tap` as it comes. A provider without a
+    /// wire shows nothing.
+    fn call_tapped<'a>(
+        &'a self,
+        body: Bytes,
+        on_delta: &'a mut (dyn FnMut(Delta) + Send),
+        tap: &'a dyn Tap,
+    ) -> BoxFuture<'a, Result<Response, call::Error>> {
+        let _ = tap;
+        self.call(body, on_delta)
     }
 
     /// The tokens of a composed request, by the best means at hand.

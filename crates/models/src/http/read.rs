@@ -60,9 +60,9 @@ pub(super) enum Stopped {
 
 /// Why the bytes stopped.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     #[error("the connection broke")]
-    Network(#[source] reqwest::Error),
+    Network(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("nothing came for too long")]
     Idle,
     #[error("too many bytes came")]
@@ -136,7 +136,7 @@ pub(super) fn guarded(
                 }
             }
             Some(Ok(None)) => None,
-            Some(Err(error)) => Some((Err(Broken::Network(error)), None)),
+            Some(Err(error)) => Some((Err(Broken::Network(Box::new(error.without_url()))), None)),
             None => Some((Err(Broken::Idle), None)),
         }
     })

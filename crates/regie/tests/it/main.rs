@@ -22,6 +22,7 @@ mod notify;
 mod prefix;
 mod read;
 mod receiver;
+mod record;
 mod reference;
 mod refusals;
 mod rest;
