@@ -10,8 +10,8 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
-.PHONY: help up test setup build lint layers deny unit jail journeys projects projects-three crash bench-engine \
-	proof dist clean
+.PHONY: help up test setup build lint layers deny unit jail journeys sdk-check wires projects projects-three crash bench-engine \
+	bench-models fuzz proof dist clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -19,7 +19,7 @@ help: ## Lists the targets
 up: setup build ## Builds Regie and runs a first mission with the scripted model
 	REGIE="$$(realpath $(REGIE))" examples/first-mission/run.sh
 
-test: setup lint layers deny unit jail journeys projects-three ## Passes all tests
+test: setup lint layers deny unit jail journeys sdk-check projects-three ## Passes all tests
 	@echo "make test: all passed"
 
 setup: ## Installs what is missing, says what it cannot
@@ -46,6 +46,12 @@ unit: ## Unit, property, port and simulation tests
 jail: ## The jail's and the runner's tests once more, as an ordinary user
 	scripts/as-ordinary-user sandbox runner regie
 
+sdk-check: build ## The vendors' own SDKs (PyPI, pinned) against the scripted model server
+	REGIE="$$(realpath $(REGIE))" scripts/wires sdk "$(TARGET_DIR)/wires"
+
+wires: build ## The same, missions through litellm, and the first mission on each wire
+	REGIE="$$(realpath $(REGIE))" scripts/wires all "$(TARGET_DIR)/wires"
+
 journeys: build ## The first mission, end to end through the release binary
 	REGIE="$$(realpath $(REGIE))" scripts/first-mission-holds
 
@@ -65,7 +71,13 @@ crash: ## Kills daemon and runner at every step boundary, and 50 times at random
 bench-engine: build ## What the engine costs beside its peers (npm, pinned): one table of ratios
 	REGIE="$$(realpath $(REGIE))" python3 bench/engine --npm "$(TARGET_DIR)/bench/npm"
 
-proof: crash projects bench-engine ## The long campaigns
+bench-models: ## What the model wires cost: one table of ratios
+	$(CARGO) run --release --locked --package bench-models
+
+fuzz: ## Each parser for FUZZ_SECONDS (600), guided by coverage
+	scripts/fuzz "$(TARGET_DIR)/fuzz" $(FUZZ)
+
+proof: crash projects wires fuzz bench-engine bench-models ## The long campaigns
 
 dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"

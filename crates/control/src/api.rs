@@ -14,6 +14,10 @@ pub use crate::keep::view::{Sweep, Swept, Usage};
 /// The version of the API. A client and a daemon of different versions refuse each other.
 pub const VERSION: u32 = 1;
 
+/// How long a mission may take that goes by a vendor's batch queue, in milliseconds, unless somebody says
+/// otherwise: waiting counts.
+pub const BATCH_TIME: u64 = 7 * 24 * 60 * 60 * 1000;
+
 /// What a daemon says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -375,9 +379,9 @@ pub struct Delta {
     pub run: String,
     /// The step.
     pub step: u64,
-    /// `text`, `thinking`, `tool`, `output`, `retry` or `waiting`.
+    /// `text`, `thinking`, `tool`, `output`, `retry`, `waiting` or `queue`.
     pub kind: String,
-    /// The piece.
+    /// The piece; of `queue` the time since when the call waits in the vendor's batch queue.
     pub text: String,
 }
 

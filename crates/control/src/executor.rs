@@ -1,9 +1,11 @@
 //! Who executes which step: model calls go to the vendor, checkpoints, merges and deliveries to the
 //! host's own store, everything else to the run's runner and its jail.
 
+mod batch;
 mod host;
 mod inflight;
 mod model;
+mod queue;
 mod room;
 mod setup;
 
@@ -13,6 +15,8 @@ use std::sync::Arc;
 use domain::StepKind;
 use kernel::port::{Executor, Inbox, Work};
 
+pub use batch::Pace;
+pub(crate) use batch::no_queue;
 pub use host::{HostExecutor, Manners};
 pub use model::ModelExecutor;
 pub use setup::SetupExecutor;

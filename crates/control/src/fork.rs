@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::fact::{Forked, Purpose};
-use domain::{Caps, Fact, Mission, MissionId, RunId, Terms, Timestamp};
+use domain::{Fact, Mission, MissionId, RunId, Terms, Timestamp};
 use engine::Toolbox;
 use kernel::lineage;
 use kernel::port::{Artifacts, Journal};
@@ -17,7 +17,7 @@ use crate::api::{self, StartMission, Started};
 use crate::error::{Error, Kind};
 use crate::missions::{self, First, ROLE};
 use crate::point::{self, Parent, Point};
-use crate::route::unpriced;
+use crate::route::{queued, unpriced};
 use crate::start::{self, From};
 use crate::unborn::Unborn;
 use crate::{Control, environments, say, undo, view};
@@ -95,16 +95,20 @@ impl Control {
                 .hint("leave --project out: the mission that follows is on the same repository"));
         }
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
-        let (model, mut terms, handed) = follower(of_parent, &request);
+        let other = request.model.as_ref().filter(|model| !wire::is_same(model, &of_parent.model));
+        let model = other.unwrap_or(&of_parent.model).clone();
         let provider = self.vendors.connect(&model, &request.vendor)?;
-        warnings.extend(handed);
-        if !wire::is_same(&model, &of_parent.model) {
-            let (known, warning) = self.known(&model, &provider).await?;
-            warnings.extend(warning);
-            terms = terms.map(|terms| Terms { effort: terms.effort, batch: terms.batch, ..known.terms() });
-        }
+        let terms = match other {
+            None => as_before(of_parent, &request),
+            Some(_) => Some(self.hand_over(of_parent, &model, &provider, &request, &mut warnings).await?),
+        };
         let elsewhere = "--model names another, which is given what is on record, as text";
         warnings.extend(self.out(&*provider).map(|why| format!("{why}; {elsewhere}")));
+        let batch = of_parent.terms.as_ref().is_some_and(|terms| terms.batch);
+        if other.is_none() && request.batch && !batch {
+            warnings
+                .push("the model is asked at once, as in the run that it follows, and not by batch".into());
+        }
         let done = match request.done.is_empty() {
             true => of_parent.done.clone(),
             false => missions::criteria(&request.done),
@@ -113,7 +117,7 @@ impl Control {
             id: MissionId::new(self.clock().now().0, self.random()),
             goal,
             done,
-            caps: missions::caps(&request.caps, Caps::default())?,
+            caps: missions::caps(&request.caps, missions::default_caps(batch))?,
             approve_merge: request.approve_merge,
             allow_unjailed: request.allow_unjailed,
             services: request.services.clone(),
@@ -125,6 +129,27 @@ impl Control {
         let from = if request.dirty { From::WorkingTree } else { From::Head };
         let setup = request.setup;
         self.go_on(Wanted { parent, point, purpose, from, words, mission, setup, provider, warnings }).await
+    }
+
+    /// The terms of a follow-up with another model, which cannot read what the first one wrote.
+    async fn hand_over(
+        &self,
+        before: &Mission,
+        model: &str,
+        provider: &Arc<dyn models::Provider>,
+        request: &StartMission,
+        warnings: &mut Vec<String>,
+    ) -> Result<Terms, Error> {
+        let (listed, warning) = self.known(model, provider).await?;
+        let terms = Terms { effort: request.effort, batch: request.batch, ..listed.terms() };
+        let terms = queued(terms, model, &**provider)?;
+        warnings.push(format!(
+            "the conversation was with `{}`, which alone can read it: `{model}` is given what is on record, as text",
+            before.model
+        ));
+        warnings.extend(warning);
+        warnings.extend(unpriced(model, &terms));
+        Ok(terms)
     }
 
     async fn parent(&self, name: &str) -> Result<Parent, Error> {
@@ -213,32 +238,11 @@ impl Control {
     }
 }
 
-/// The model of a follow-up and its terms: those of the run before, unless another one is asked for. That one
-/// cannot read what the first one wrote.
-fn follower(before: &Mission, request: &StartMission) -> (String, Option<Terms>, Vec<String>) {
+/// The terms of a follow-up with the model of the run before.
+fn as_before(before: &Mission, request: &StartMission) -> Option<Terms> {
     let known = before.terms.clone();
-    match request.model.as_ref().filter(|model| !wire::is_same(model, &before.model)) {
-        None => {
-            let terms = known.or_else(|| request.effort.map(|_| catalogue::terms(&before.model)));
-            let terms = terms.map(|terms| Terms {
-                effort: request.effort.or(terms.effort),
-                instead_of: None,
-                ..terms
-            });
-            (before.model.clone(), terms, Vec::new())
-        }
-        Some(model) => {
-            let batch = request.batch;
-            let terms = Terms { effort: request.effort, batch, ..catalogue::terms(model) };
-            let mut warnings = vec![format!(
-                "the conversation was with `{}`, which alone can read it: `{model}` is given what is on record, \
-                 as text",
-                before.model
-            )];
-            warnings.extend(unpriced(model, &terms));
-            (model.clone(), Some(terms), warnings)
-        }
-    }
+    let terms = known.or_else(|| request.effort.map(|_| catalogue::terms(&before.model)));
+    terms.map(|terms| Terms { effort: request.effort.or(terms.effort), instead_of: None, ..terms })
 }
 
 /// All that a run needs which goes on from another one, made before it exists.

@@ -83,7 +83,7 @@ impl Control {
         }
         let goal = checked(&request)?;
         services(&request.services)?;
-        let caps = caps(&request.caps, Caps::default())?;
+        let caps = caps(&request.caps, default_caps(request.batch))?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let Routed { model, terms, provider, warnings: routed } = self.route(&request).await?;
         warnings.extend(routed);
@@ -402,6 +402,14 @@ pub(crate) fn services(wanted: &[domain::Service]) -> Result<(), Error> {
 }
 
 /// The caps that are asked for; what is not takes that of `default`.
+/// What bounds a mission unless somebody says otherwise. One that waits for a batch queue is given a week.
+pub(crate) fn default_caps(batch: bool) -> Caps {
+    match batch {
+        true => Caps { millis: api::BATCH_TIME, ..Caps::default() },
+        false => Caps::default(),
+    }
+}
+
 pub(crate) fn caps(wanted: &CapsWanted, default: Caps) -> Result<Caps, Error> {
     let caps = Caps {
         nanodollars: wanted.nanodollars.unwrap_or(default.nanodollars),

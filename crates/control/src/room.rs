@@ -20,16 +20,16 @@ impl Control {
     /// Refuses a mission whose system text, tools and goal are too long for its model.
     ///
     /// # Errors
-    /// `model.window_too_small`, with what was counted and how; or when the artifacts cannot be read.
+    /// `model.window_too_small`, with what was counted and how.
     pub(crate) async fn room(&self, provider: &dyn Provider, mission: &Mission) -> Result<(), Error> {
         let terms = mission.terms.clone().unwrap_or_else(|| catalogue::terms(&mission.model));
         let (artifacts, system, tools) = (Arc::clone(&self.artifacts), mission.system, mission.tools);
-        let (system, toolbox) = self
-            .blocking(move || {
-                let system = String::from_utf8_lossy(&artifacts.get(system)?).into_owned();
-                Ok((system, Toolbox::from_bytes(&artifacts.get(tools)?).map_err(internal)?))
-            })
-            .await?;
+        let read = self.blocking(move || {
+            let system = String::from_utf8_lossy(&artifacts.get(system)?).into_owned();
+            Ok((system, Toolbox::from_bytes(&artifacts.get(tools)?).map_err(internal)?))
+        });
+        // What cannot be read or composed is the driver's to say, with the run on record.
+        let Ok((system, toolbox)) = read.await else { return Ok(()) };
         let goal = engine::prompt::first(mission, &toolbox);
         let first = Request {
             model: mission.model.clone(),
@@ -40,7 +40,6 @@ impl Control {
             effort: terms.effort,
             extras: models::Extras::default(),
         };
-        // What cannot be composed is the driver's to say, with the run on record.
         let Ok(body) = provider.compose(&first) else { return Ok(()) };
         if count::estimate(&body).tokens <= terms.window / 2 {
             return Ok(());

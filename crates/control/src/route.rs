@@ -25,7 +25,7 @@ impl Control {
         self.vendors.health().out(provider.endpoint(), self.clock().now())
     }
 
-    fn look(&self, model: &str, vendor: &Vendor) -> Known {
+    fn look(&self, model: &str, vendor: &Vendor) -> Looked {
         let connected = self.vendors.connect(model, vendor);
         let status = match &connected {
             Ok(provider) => self.out(&**provider).map_or(Status::Ready, Status::Out),
@@ -33,7 +33,7 @@ impl Control {
             // What is wrong with a key or an address is to be said, not passed over.
             Err(_) => Status::Ready,
         };
-        Known { status, connected }
+        Looked { status, connected }
     }
 
     /// Chooses the worker of a mission. It stays the one until the mission is over.
@@ -43,7 +43,7 @@ impl Control {
     pub(crate) async fn route(&self, request: &StartMission) -> Result<Routed, Error> {
         let policy = Policy { model: request.model.clone(), effort: request.effort, or: request.or.clone() };
         // A connection takes its time: who is asked only after another one is looked at after it.
-        let mut known: HashMap<Wire, Known> = HashMap::new();
+        let mut known: HashMap<Wire, Looked> = HashMap::new();
         let mut look = |model: &str| -> Status {
             let known = known.entry(Wire::of(model)).or_insert_with(|| self.look(model, &request.vendor));
             known.status.clone()
@@ -75,21 +75,22 @@ impl Control {
             )),
             Why::Named | Why::BuiltIn | Why::OnlyKey(_) | Why::OtherVendor(_) | Why::SameVendor(_) => {}
         }
-        let (known, warning) = self.known(&model, &provider).await?;
+        let (listed, warning) = self.known(&model, &provider).await?;
         warnings.extend(warning);
         let terms = Terms {
             effort: chosen.choice.effort,
             batch: request.batch,
             instead_of: chosen.instead_of().cloned(),
-            ..known.terms()
+            ..listed.terms()
         };
+        let terms = queued(terms, &model, &*provider)?;
         warnings.extend(unpriced(&model, &terms));
         Ok(Routed { model, terms, provider, warnings })
     }
 }
 
 /// A vendor that was looked at.
-struct Known {
+struct Looked {
     status: Status,
     connected: Result<Arc<dyn Provider>, Error>,
 }
@@ -99,4 +100,20 @@ pub(crate) fn unpriced(model: &str, terms: &Terms) -> Option<String> {
     terms.price.is_none().then(|| {
         format!("the price of `{model}` is unknown: the cap in dollars cannot hold, the one in tokens does")
     })
+}
+
+/// The terms of a mission that asks by batch, if it wants to.
+///
+/// # Errors
+/// When there is no queue to ask by.
+pub(crate) fn queued(terms: Terms, model: &str, provider: &dyn Provider) -> Result<Terms, Error> {
+    if !terms.batch {
+        return Ok(terms);
+    }
+    match provider.batches() {
+        Some(_) => Ok(models::batch::terms(terms)),
+        None => {
+            Err(Error::new(Kind::Invalid, "model.no_batch", crate::executor::no_queue(model)).mend_apart())
+        }
+    }
 }

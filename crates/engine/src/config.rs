@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::native::deferred;
 
+/// When a call is ended that waits in a vendor's batch queue: somewhat after the day that vendors promise.
+const BATCH_TIMEOUT: Millis = 26 * 60 * 60 * 1000;
+
 /// Tool names that the driver keeps for itself.
 const RESERVED: [&str; 7] =
     ["merge", "deliver", "checkpoint", "verdict", "setup", deferred::DESCRIBE, deferred::CALL];
@@ -141,8 +144,9 @@ impl Config {
     /// Takes the terms that the run began on.
     #[must_use]
     pub fn on(self, terms: Terms) -> Self {
-        let Terms { window, max_output, price, effort, .. } = terms;
-        Self { window, max_output_tokens: max_output, price, effort, ..self }
+        let Terms { window, max_output, price, effort, batch, .. } = terms;
+        let model_timeout = if batch { BATCH_TIMEOUT } else { self.model_timeout };
+        Self { window, max_output_tokens: max_output, price, effort, model_timeout, ..self }
     }
 
     /// The tokens of a request above which the conversation is compacted: 55 % of the window, and never

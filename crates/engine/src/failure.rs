@@ -82,6 +82,8 @@ impl ModelFailure {
                 | Error::Proxy { .. }
                 | Error::Encoded { .. }
                 | Error::NotAStream { .. }
+                | Error::NoBatch(_)
+                | Error::Withdrawn { .. }
         );
         is_mendable.then(|| Refused { code: code.into(), hint: error.to_string() })
     }
@@ -112,6 +114,9 @@ fn words(error: &Error) -> (&'static str, &'static str) {
         Error::Idle { .. } => ("model.idle", "the vendor went silent; try again"),
         Error::Malformed { .. } => ("model.malformed", "check the base URL"),
         Error::NotAStream { .. } => ("model.not_a_stream", "check the base URL"),
+        Error::NoBatch(_) => ("model.no_batch", "go without --batch"),
+        Error::Expired { .. } => ("model.batch_expired", "the vendor's queue is full; go without --batch"),
+        Error::Withdrawn { .. } => ("model.batch_withdrawn", "`regie resume` queues it again"),
         Error::NotARequest { .. } => ("model.not_a_request", "please report it"),
         _ => ("model.status", "the vendor answered with an error; try again later"),
     }

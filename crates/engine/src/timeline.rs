@@ -372,7 +372,7 @@ fn model_answer(item: Item, payload: Option<&Payload>) -> Item {
 fn reasoning(response: &Response) -> String {
     match lines(response.reasoning().trim(), 6) {
         text if text.is_empty() => text,
-        text => format!("[reasoning] {text}\n"),
+        text => format!("[reasoning] {text}\n\n"),
     }
 }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use crate::batch::Batches;
 use crate::catalogue::Listing;
 use crate::config::{Config, Error as ConfigError};
 use crate::http::Client;
@@ -63,16 +64,24 @@ impl Provider for Adapter {
         }
     }
 
+    fn batches(&self) -> Option<Box<dyn Batches + '_>> {
+        match self.wire {
+            Wire::Messages => Some(Box::new(anthropic::Queue(&self.client))),
+            Wire::Responses => Some(Box::new(openai::Queue(&self.client))),
+            Wire::Chat => None,
+        }
+    }
+
+    fn count<'a>(&'a self, body: &'a Bytes) -> BoxFuture<'a, Count> {
+        self.client.count(body).boxed()
+    }
+
     fn list(&self) -> BoxFuture<'_, Result<Listing, call::Error>> {
         match self.wire {
             Wire::Messages => anthropic::list(&self.client).boxed(),
             Wire::Responses => openai::list(&self.client).boxed(),
             Wire::Chat => compatible::list(&self.client).boxed(),
         }
-    }
-
-    fn count<'a>(&'a self, body: &'a Bytes) -> BoxFuture<'a, Count> {
-        self.client.count(body).boxed()
     }
 
     fn name(&self) -> &str {

@@ -219,6 +219,21 @@ pub enum Error {
         /// What is wrong, without the content.
         what: &'static str,
     },
+    /// 404 where the batch queue should be.
+    #[error("{0}; there is no such batch, or no batch queue: check {url}, or go without --batch", url = .0.at.wire.url_env())]
+    NoBatch(Answer),
+    /// The vendor's queue did not come to it in time.
+    #[error("the batch queue of {at} did not come to this call within its day; resume to queue it again")]
+    Expired {
+        /// The endpoint.
+        at: Endpoint,
+    },
+    /// The batch was cancelled at the vendor, and not by this run.
+    #[error("the batch was cancelled at {at}; resume to queue the call again")]
+    Withdrawn {
+        /// The endpoint.
+        at: Endpoint,
+    },
     /// The bytes to send are not a request of this wire.
     #[error("the request for {at} names no model, so nothing was sent; compose it with the same provider")]
     NotARequest {
@@ -262,6 +277,38 @@ impl fmt::Display for ByProxy {
 }
 
 impl Error {
+    /// Where it happened.
+    pub(crate) fn place(&mut self) -> &mut Endpoint {
+        match self {
+            Self::Unauthorized(answer)
+            | Self::Overloaded(answer)
+            | Self::BadRequest(answer)
+            | Self::ContextTooLong(answer)
+            | Self::NoCredit(answer)
+            | Self::NoSuchPath(answer)
+            | Self::NoBatch(answer)
+            | Self::Page(answer)
+            | Self::Status(answer)
+            | Self::RateLimited { answer, .. }
+            | Self::Unsupported { answer, .. }
+            | Self::NoTools { answer, .. }
+            | Self::NotFound { answer, .. } => &mut answer.at,
+            Self::Redirected { at, .. }
+            | Self::Tls { at, .. }
+            | Self::Proxy { at, .. }
+            | Self::Encoded { at, .. }
+            | Self::Connect { at, .. }
+            | Self::Cut { at, .. }
+            | Self::Idle { at, .. }
+            | Self::Malformed { at, .. }
+            | Self::NotAStream { at, .. }
+            | Self::NotAList { at, .. }
+            | Self::Expired { at, .. }
+            | Self::Withdrawn { at, .. }
+            | Self::NotARequest { at, .. } => at,
+        }
+    }
+
     /// Whether the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -271,7 +318,8 @@ impl Error {
             | Self::Connect { .. }
             | Self::Cut { .. }
             | Self::Idle { .. }
-            | Self::Malformed { .. } => true,
+            | Self::Malformed { .. }
+            | Self::Expired { .. } => true,
             Self::Status(answer) => answer.status >= 500 || matches!(answer.status, 408 | 409),
             Self::Tls { fault, .. } => fault.may_pass(),
             Self::Proxy { what, .. } => matches!(what, ByProxy::Unreachable),
@@ -288,6 +336,8 @@ impl Error {
             | Self::Encoded { .. }
             | Self::NotAStream { .. }
             | Self::NotAList { .. }
+            | Self::NoBatch(_)
+            | Self::Withdrawn { .. }
             | Self::NotARequest { .. } => false,
         }
     }

@@ -1,5 +1,6 @@
 //! Raw JSON that is never re-encoded: numbers, key order and spacing stay as they came.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
@@ -60,6 +61,12 @@ impl RawJson {
     }
 }
 
+impl From<&RawValue> for RawJson {
+    fn from(raw: &RawValue) -> Self {
+        Self(raw.to_owned())
+    }
+}
+
 impl PartialEq for RawJson {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
@@ -106,6 +113,65 @@ impl Fields {
 
     pub(crate) fn to_raw(&self) -> RawJson {
         RawJson::encode(self).unwrap_or_else(|_| RawJson::known("{}".to_owned()))
+    }
+}
+
+/// A text that is borrowed from the JSON around it where it holds no escape.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+/// The same object as [`Fields`], only looked at: what arrives by the thousand is not copied to be read.
+#[derive(Debug, Default)]
+pub(crate) struct Glance<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Glance<'a> {
+    /// Looks at a value; `None` when it is no object.
+    pub(crate) fn of(raw: &'a RawValue) -> Option<Self> {
+        serde_json::from_str(raw.get()).ok()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
+    }
+
+    /// The field as text; `None` when absent, null or of another type.
+    pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+        text(self.get(name)?)
+    }
+
+    /// The object, to be kept.
+    pub(crate) fn to_fields(&self) -> Fields {
+        let own =
+            |(key, value): &(Cow<'a, str>, &'a RawValue)| (key.clone().into_owned(), RawJson::from(*value));
+        Fields(self.0.iter().map(own).collect())
+    }
+}
+
+/// A value as text; `None` when it is of another type.
+pub(crate) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<Text<'_>>(raw.get()).ok().map(|text| text.0)
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Glance<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Glance<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Glance<'de>, A::Error> {
+                let mut fields = Vec::with_capacity(4);
+                while let Some((key, value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+                    fields.push((key.0, value));
+                }
+                Ok(Glance(fields))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod adapter;
 mod anthropic;
+pub mod batch;
 pub mod block;
 pub mod call;
 pub mod catalogue;
@@ -43,6 +44,9 @@ pub use config::{Config, Credential};
 pub use count::Count;
 pub use domain::{Effort, Price};
 pub use extra::{Extras, Parameter};
+#[cfg(feature = "parsers")]
+#[doc(hidden)]
+pub use http::parsers;
 pub use json::RawJson;
 pub use limit::Limits;
 pub use message::{Message, Request, Role, ToolSpec};

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use crate::batch::Batches;
 use crate::catalogue::Listing;
 use crate::{Count, Request, Response, call, compose, count};
 
@@ -29,15 +30,20 @@ pub trait Provider: Send + Sync {
         on_delta: &'a mut (dyn FnMut(Delta) + Send),
     ) -> BoxFuture<'a, Result<Response, call::Error>>;
 
-    /// What the endpoint says of its models: read once, and not again when that fails. One that is no
-    /// endpoint says nothing.
-    fn list(&self) -> BoxFuture<'_, Result<Listing, call::Error>> {
-        Box::pin(std::future::ready(Ok(Listing::default())))
+    /// The vendor's batch queue; `None` where there is none.
+    fn batches(&self) -> Option<Box<dyn Batches + '_>> {
+        None
     }
 
     /// The tokens of a composed request, by the best means at hand.
     fn count<'a>(&'a self, body: &'a Bytes) -> BoxFuture<'a, Count> {
         std::future::ready(count::estimate(body)).boxed()
+    }
+
+    /// What the endpoint says of its models: read once, and not again when that fails. One that is no
+    /// endpoint says nothing.
+    fn list(&self) -> BoxFuture<'_, Result<Listing, call::Error>> {
+        Box::pin(std::future::ready(Ok(Listing::default())))
     }
 
     /// The adapter's name, such as `anthropic`.

@@ -238,6 +238,9 @@ pub(crate) struct Run {
     /// How much work it puts into an answer: low, medium, high, xhigh or max
     #[arg(long, value_parser = effort)]
     pub(crate) effort: Option<domain::Effort>,
+    /// Ask the model by the vendor's batch queue: half the price, answers take minutes to hours
+    #[arg(long)]
+    pub(crate) batch: bool,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
     /// Take your uncommitted changes along; otherwise the run starts from HEAD

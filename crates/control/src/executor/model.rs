@@ -7,11 +7,13 @@ use domain::{Amount, Outcome, Payload, Price, RunId, StepKind, Terms, Timestamp}
 use engine::ModelFailure;
 use kernel::fault::{Point, point};
 use kernel::machine::Input;
-use kernel::port::{Clock, Executor, Finished, Inbox, Journal, Probe, Refused, Work};
+use kernel::port::{Clock, Executor, Finished, Inbox, Journal, Probe, Records, Refused, Status, Work};
 use models::{Delta, Provider, Response, Wire, catalogue};
 use tokio::sync::broadcast;
 
+use super::batch::{self, BatchCall, Pace};
 use super::inflight::Inflight;
+use super::queue::{Note, Notes};
 use crate::api;
 use crate::runs::Charter;
 use crate::vendors::Vendors;
@@ -23,6 +25,8 @@ pub struct ModelExecutor {
     clock: Arc<dyn Clock>,
     deltas: broadcast::Sender<api::Delta>,
     inflight: Inflight,
+    notes: Notes,
+    pace: Pace,
 }
 
 impl ModelExecutor {
@@ -30,10 +34,39 @@ impl ModelExecutor {
     pub fn new(
         vendors: Arc<Vendors>,
         journal: Arc<dyn Journal>,
+        records: Arc<dyn Records>,
         clock: Arc<dyn Clock>,
         deltas: broadcast::Sender<api::Delta>,
     ) -> Self {
-        Self { vendors, journal, clock, deltas, inflight: Inflight::default() }
+        let (inflight, notes, pace) = (Inflight::default(), Notes(records), Pace::default());
+        Self { vendors, journal, clock, deltas, inflight, notes, pace }
+    }
+
+    /// Asks about batches at this pace.
+    #[must_use]
+    pub fn at_pace(self, pace: Pace) -> Self {
+        Self { pace, ..self }
+    }
+
+    /// Begins a call by the vendor's queue, or goes on with the one that was noted.
+    fn queue(
+        &self,
+        provider: Arc<dyn Provider>,
+        terms: Terms,
+        work: Work,
+        inbox: Arc<dyn Inbox>,
+        note: Option<Note>,
+    ) {
+        let call = BatchCall {
+            provider,
+            notes: self.notes.clone(),
+            clock: Arc::clone(&self.clock),
+            pace: self.pace,
+            deltas: self.deltas.clone(),
+            price: terms.price,
+            work: work.clone(),
+        };
+        self.inflight.spawn(&work, inbox, call.run(note));
     }
 
     /// The terms that a run began on.
@@ -68,13 +101,32 @@ impl Executor for ModelExecutor {
             Ok(terms) => terms,
             Err(refused) => return inbox.send(Input::Refused(work.step, work.attempt, refused)),
         };
+        if terms.batch {
+            return match self.notes.of_call(&work) {
+                Ok(note) => self.queue(provider, terms, work, inbox, note),
+                Err(error) => {
+                    let hint = format!("what waits in the vendor's queue cannot be read: {error}");
+                    let refused = Refused { code: "model.batch_unreadable".into(), hint };
+                    inbox.send(Input::Refused(work.step, work.attempt, refused));
+                }
+            };
+        }
         let (clock, deltas) = (Arc::clone(&self.clock), self.deltas.clone());
         let call = call(provider, Arc::clone(&self.vendors), terms, clock, deltas, work.clone());
         self.inflight.spawn(&work, inbox, call);
     }
 
     fn status(&self, work: Work, inbox: Arc<dyn Inbox>) {
-        self.inflight.status(&work, inbox);
+        // One that cannot be read is no proof that there is none.
+        let may_be_noted = || !matches!(self.notes.of_call(&work), Ok(None));
+        let is_batch = self.terms(work.run).is_ok_and(|terms| terms.batch);
+        if self.inflight.contains(&work) || !is_batch || !may_be_noted() {
+            return self.inflight.status(&work, inbox);
+        }
+        // The vendor has it, or may have it: starting it once more goes on with what was noted. Without a key
+        // it is refused, which leaves the note for when there is one.
+        inbox.send(Input::Status(work.step, Status::Running));
+        self.start(work, inbox);
     }
 
     fn probe(&self, work: Work, inbox: Arc<dyn Inbox>) {
@@ -83,7 +135,14 @@ impl Executor for ModelExecutor {
 
     fn kill(&self, work: Work, inbox: Arc<dyn Inbox>) {
         self.inflight.abort(&work);
-        inbox.send(Input::Killed(work.step));
+        if !matches!(self.notes.of_step(&work), Ok(Some(_))) {
+            return inbox.send(Input::Killed(work.step));
+        }
+        let dropped = batch::drop_step(self.vendors.provider(work.run), self.notes.clone(), work.clone());
+        tokio::spawn(async move {
+            dropped.await;
+            inbox.send(Input::Killed(work.step));
+        });
     }
 }
 
@@ -128,7 +187,7 @@ async fn call(
     Input::Finished(work.step, work.attempt, finished)
 }
 
-fn succeeded(kind: StepKind, response: &Response, price: Option<&Price>) -> Finished {
+pub(super) fn succeeded(kind: StepKind, response: &Response, price: Option<&Price>) -> Finished {
     let usage = response.usage.plus(response.lost);
     let cost = catalogue::cost(&usage, price);
     let spent = Amount {
@@ -159,12 +218,12 @@ fn succeeded(kind: StepKind, response: &Response, price: Option<&Price>) -> Fini
     }
 }
 
-fn failed(outcome: Outcome, failure: &ModelFailure) -> Finished {
+pub(super) fn failed(outcome: Outcome, failure: &ModelFailure) -> Finished {
     let payload = Payload(serde_json::to_vec(failure).unwrap_or_default());
     Finished { outcome, spent: Amount::CALL, payload, artifacts: Vec::new() }
 }
 
-fn timed_out(work: &Work) -> ModelFailure {
+pub(super) fn timed_out(work: &Work) -> ModelFailure {
     ModelFailure {
         code: "model.timed_out".into(),
         message: format!("the model gave no whole answer within {} s", work.timeout / 1000),

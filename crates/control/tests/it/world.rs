@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use control::api::{self, AnswerGate, StartMission, Started, Vendor};
 use control::drivers::NativeDrivers;
-use control::executor::{Dispatch, HostExecutor, ModelExecutor, SetupExecutor};
+use control::executor::{Dispatch, HostExecutor, ModelExecutor, Pace, SetupExecutor};
 use control::vendors::Vendors;
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Error, Layout, Parts};
@@ -320,9 +320,11 @@ impl Daemon {
             model: ModelExecutor::new(
                 Arc::clone(&vendors),
                 Arc::clone(&journal),
+                Arc::clone(&records) as _,
                 Arc::clone(&clock) as _,
                 deltas.clone(),
-            ),
+            )
+            .at_pace(Pace { first: Duration::from_millis(10), longest: Duration::from_millis(40) }),
             host: HostExecutor::new(
                 layout.clone(),
                 Arc::clone(&journal),

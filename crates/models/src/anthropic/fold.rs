@@ -3,11 +3,14 @@
 //! Fields of a block that no delta touches keep their raw text. Unknown events and deltas are
 //! passed over: the vendor adds new ones, and they never end a stream.
 
-use serde::Deserialize;
+use std::borrow::Cow;
 
-use crate::block::{InputError, View};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::block::{InputError, Origin, View};
 use crate::http::{self, Fault};
-use crate::json::Fields;
+use crate::json::{Fields, Glance, Text};
 use crate::{Block, Delta, RawJson, Response, Stop, Usage};
 
 /// The answer so far.
@@ -34,6 +37,19 @@ struct Open {
     closed: bool,
 }
 
+/// What there is to see of any event without reading it whole.
+#[derive(Default, Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, default)]
+    r#type: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    index: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    delta: Option<&'a RawValue>,
+}
+
 #[derive(Deserialize)]
 struct Start {
     message: StartMessage,
@@ -51,12 +67,6 @@ struct StartMessage {
 struct BlockStart {
     index: u64,
     content_block: Fields,
-}
-
-#[derive(Deserialize)]
-struct BlockDelta {
-    index: u64,
-    delta: Fields,
 }
 
 #[derive(Deserialize)]
@@ -86,20 +96,23 @@ struct Tokens {
 }
 
 impl http::Fold for Fold {
+    const ORIGIN: Origin = Origin::Messages;
+
     fn take(
         &mut self,
         name: Option<&str>,
         data: &str,
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<(), Fault> {
-        match kind_of(name, data)?.as_str() {
+        let (kind, event) = opened(name, data)?;
+        match kind.as_ref() {
             "message_start" => {
                 let Start { message } = decode("message_start", data)?;
                 self.model = message.model;
                 self.count(message.usage);
             }
             "content_block_start" => self.start(decode("content_block_start", data)?, on_delta)?,
-            "content_block_delta" => self.grow(decode("content_block_delta", data)?, on_delta)?,
+            "content_block_delta" => self.grow(&event, on_delta)?,
             "content_block_stop" => {
                 let BlockStop { index } = decode("content_block_stop", data)?;
                 self.block(index)?.closed = true;
@@ -171,8 +184,11 @@ impl Fold {
         Ok(())
     }
 
-    fn grow(&mut self, event: BlockDelta, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<(), Fault> {
-        let BlockDelta { index, delta } = event;
+    fn grow(&mut self, event: &Event<'_>, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<(), Fault> {
+        let index = event.index.and_then(|raw| serde_json::from_str::<u64>(raw.get()).ok());
+        let (Some(index), Some(delta)) = (index, event.delta.and_then(Glance::of)) else {
+            return Err(lacking("content_block_delta"));
+        };
         let block = self.block(index)?;
         let kind = delta.text("type").unwrap_or_default();
         let piece = |field: &str| {
@@ -180,24 +196,24 @@ impl Fold {
                 .text(field)
                 .ok_or_else(|| Fault::Malformed(format!("a {kind} of block {index} has no {field}")))
         };
-        match kind.as_str() {
+        match kind.as_ref() {
             "text_delta" => {
                 let piece = piece("text")?;
                 block.grow_text(&piece);
-                on_delta(Delta::Text(piece));
+                on_delta(Delta::Text(piece.into_owned()));
             }
             "thinking_delta" => {
                 let piece = piece("thinking")?;
                 grow(&mut block.thinking, &block.fields, "thinking", &piece);
-                on_delta(Delta::Thinking(piece));
+                on_delta(Delta::Thinking(piece.into_owned()));
             }
             "signature_delta" => {
                 grow(&mut block.signature, &block.fields, "signature", &piece("signature")?);
             }
             // A tool without arguments may stream null.
             "input_json_delta" => block.input.push_str(&piece("partial_json").unwrap_or_default()),
-            "citations_delta" => block.citations.extend(delta.get("citation").cloned()),
-            _ => tracing::debug!(kind, "unknown delta is passed over"),
+            "citations_delta" => block.citations.extend(delta.get("citation").map(RawJson::from)),
+            _ => tracing::debug!(%kind, "unknown delta is passed over"),
         }
         Ok(())
     }
@@ -291,32 +307,34 @@ fn grow(so_far: &mut Option<String>, fields: &Fields, name: &str, piece: &str) {
     so_far.get_or_insert_with(|| fields.text(name).unwrap_or_default()).push_str(piece);
 }
 
-/// The kind of an event: what its data says, or else its name. Data that no known event has is
+/// An event and its kind: what its data says, or else its name. Data that no known event has is
 /// passed over with its name.
-fn kind_of(name: Option<&str>, data: &str) -> Result<String, Fault> {
-    #[derive(Deserialize)]
-    struct Peek {
-        #[serde(default)]
-        r#type: Option<String>,
-        #[serde(default)]
-        error: Option<RawJson>,
-    }
+fn opened<'a>(name: Option<&'a str>, data: &'a str) -> Result<(Cow<'a, str>, Event<'a>), Fault> {
     let known =
         |name: &str| name.starts_with("message") || name.starts_with("content_block") || name == "error";
-    match serde_json::from_str::<Peek>(data) {
-        Ok(Peek { r#type: Some(kind), .. }) => Ok(kind),
-        Ok(Peek { error: Some(_), .. }) => Ok("error".to_owned()),
-        Ok(_) => Ok(name.unwrap_or_default().to_owned()),
+    match serde_json::from_str::<Event<'_>>(data) {
+        Ok(mut event) => {
+            let kind = match (event.r#type.take(), event.error) {
+                (Some(Text(kind)), _) => kind,
+                (None, Some(_)) => "error".into(),
+                (None, None) => name.unwrap_or_default().into(),
+            };
+            Ok((kind, event))
+        }
         Err(_) => match name {
-            Some("error") => Ok("error".to_owned()),
-            Some(name) if !known(name) => Ok(name.to_owned()),
+            Some("error") => Ok(("error".into(), Event::default())),
+            Some(name) if !known(name) => Ok((name.into(), Event::default())),
             _ => Err(Fault::Malformed(format!("a {} event is not JSON", name.unwrap_or("nameless")))),
         },
     }
 }
 
 fn decode<'a, T: Deserialize<'a>>(kind: &str, data: &'a str) -> Result<T, Fault> {
-    serde_json::from_str(data).map_err(|_| Fault::Malformed(format!("a {kind} event lacks a field")))
+    serde_json::from_str(data).map_err(|_| lacking(kind))
+}
+
+fn lacking(kind: &str) -> Fault {
+    Fault::Malformed(format!("a {kind} event lacks a field"))
 }
 
 #[cfg(test)]

@@ -57,8 +57,7 @@ const MAX_OUTPUT: u32 = 16_000;
 #[must_use]
 pub fn terms(model: &str) -> Terms {
     let window = window(model);
-    let (price, reasoning) = (price(model), reasons(model));
-    let max_output = max_output(window);
+    let (max_output, price, reasoning) = (max_output(window), price(model), reasons(model));
     Terms { window, max_output, price, effort: None, batch: false, reasoning, instead_of: None }
 }
 

@@ -3,9 +3,11 @@
 //! The wire routes by `index`. Some servers leave it out, some give every call the same one, some
 //! repeat id and name in every fragment, and some send no id at all.
 
+use std::borrow::Cow;
+
 use crate::block::{InputError, arguments, wrapped};
 use crate::http::Fault;
-use crate::json::Fields;
+use crate::json::{self, Fields, Glance};
 use crate::{Block, RawJson, Stop};
 
 /// The calls in the order in which they began.
@@ -25,33 +27,32 @@ struct Call {
 
 impl Calls {
     /// Takes a fragment; gives the name of the call that it begins, if it does.
-    pub(super) fn take(&mut self, fragment: Fields) -> Option<String> {
-        let index = fragment.get("index").and_then(|raw| raw.decode().ok());
+    pub(super) fn take(&mut self, fragment: &Glance<'_>) -> Option<String> {
+        let index = fragment.get("index").and_then(|raw| serde_json::from_str(raw.get()).ok());
         let id = fragment.text("id").unwrap_or_default();
-        let function = fragment.get("function").and_then(|raw| raw.decode::<Fields>().ok());
-        let function = function.unwrap_or_default();
+        let function = fragment.get("function").and_then(Glance::of).unwrap_or_default();
         let name = function.text("name").unwrap_or_default();
         let written = match function.get("arguments") {
             // Not a text but the object itself.
-            Some(raw) if raw.is_object() => raw.as_str().to_owned(),
-            Some(raw) => raw.decode::<Option<String>>().ok().flatten().unwrap_or_default(),
-            None => String::new(),
+            Some(raw) if raw.get().starts_with('{') => raw.get().into(),
+            Some(raw) => json::text(raw).unwrap_or_default(),
+            None => Cow::default(),
         };
         if let Some(call) = self.find(index, &id, &name) {
             call.arguments.push_str(&written);
             if call.name.is_empty() {
-                call.name = name;
+                call.name = name.into_owned();
             }
             if call.id.is_empty() {
-                call.id = id;
+                call.id = id.into_owned();
             }
             return None;
         }
-        let mut rest = fragment;
+        let mut rest = fragment.to_fields();
         rest.remove("index");
-        let begun = name.clone();
-        self.0.push(Call { index, id, name, arguments: written, rest });
-        Some(begun)
+        let (id, name, arguments) = (id.into_owned(), name.into_owned(), written.into_owned());
+        self.0.push(Call { index, id, name: name.clone(), arguments, rest });
+        Some(name)
     }
 
     /// The call that a fragment goes on with; `None` when it begins one.
@@ -124,9 +125,11 @@ impl Call {
     }
 }
 
-/// Arguments that could be whole: nothing, or one JSON object.
+/// Arguments that could be whole: one JSON object. What ends otherwise is not parsed: a server may repeat
+/// the name in every fragment, and the time would be quadratic.
 fn is_complete(written: &str) -> bool {
-    RawJson::parse(written.trim()).is_ok_and(|raw| raw.is_object())
+    let written = written.trim();
+    written.ends_with('}') && RawJson::parse(written).is_ok_and(|raw| raw.is_object())
 }
 
 /// The id of a call: the server's, or one that is made up where it gave none or gave it twice.

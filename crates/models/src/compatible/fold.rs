@@ -3,12 +3,16 @@
 //! Nothing is relied on that a server might leave out: `choices`, `delta`, the usage, a finish reason that
 //! tells the truth, the last `[DONE]`. One of the last two must come, or the stream was cut.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::calls::Calls;
 use super::compose::Reasoning;
+use crate::block::Origin;
 use crate::http::{self, Fault};
-use crate::json::Fields;
+use crate::json::{self, Glance, Text};
 use crate::{Block, Delta, RawJson, Response, Stop, Usage};
 
 /// The names under which servers send reasoning.
@@ -29,26 +33,26 @@ pub(crate) struct Fold {
 }
 
 #[derive(Deserialize)]
-struct Chunk {
-    #[serde(default)]
-    model: Option<String>,
-    #[serde(default)]
-    choices: Option<Vec<Choice>>,
+struct Chunk<'a> {
+    #[serde(borrow, default)]
+    model: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    choices: Option<Vec<Choice<'a>>>,
     #[serde(default)]
     usage: Option<Tokens>,
-    #[serde(default)]
-    error: Option<RawJson>,
-    #[serde(default)]
-    object: Option<String>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    object: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
-    #[serde(default)]
-    delta: Option<Fields>,
+struct Choice<'a> {
+    #[serde(borrow, default)]
+    delta: Option<Glance<'a>>,
     /// Some servers send the whole message at once.
-    #[serde(default)]
-    message: Option<Fields>,
+    #[serde(borrow, default)]
+    message: Option<Glance<'a>>,
     #[serde(default)]
     finish_reason: Option<String>,
 }
@@ -71,6 +75,8 @@ struct Cached {
 }
 
 impl http::Fold for Fold {
+    const ORIGIN: Origin = Origin::Chat;
+
     fn take(
         &mut self,
         name: Option<&str>,
@@ -84,18 +90,21 @@ impl http::Fold for Fold {
         if name == Some("error") {
             return Err(Fault::Vendor(data.to_owned()));
         }
-        let chunk: Chunk = match serde_json::from_str(data) {
+        let chunk: Chunk<'_> = match serde_json::from_str(data) {
             Ok(chunk) => chunk,
             // The wire's own chunks have no name: this is somebody's invention.
             Err(_) if name.is_some_and(|name| name != "message") => return Ok(()),
             Err(_) => return Err(Fault::Malformed("a chunk is not in the wire's form".to_owned())),
         };
-        let is_error = chunk.object.as_deref() == Some("error")
-            || chunk.error.as_ref().is_some_and(|error| error.as_str().trim() != "null");
+        let is_error = chunk.object.is_some_and(|object| object.0 == "error") || chunk.error.is_some();
         if is_error {
             return Err(Fault::Vendor(data.to_owned()));
         }
-        self.model = chunk.model.or(self.model.take());
+        if let Some(Text(model)) = chunk.model
+            && self.model.as_deref() != Some(model.as_ref())
+        {
+            self.model = Some(model.into_owned());
+        }
         self.count(chunk.usage);
         // One choice was asked for.
         let Some(choice) = chunk.choices.into_iter().flatten().next() else { return Ok(()) };
@@ -151,7 +160,7 @@ impl http::Fold for Fold {
 }
 
 impl Fold {
-    fn grow(&mut self, delta: &Fields, on_delta: &mut (dyn FnMut(Delta) + Send)) {
+    fn grow(&mut self, delta: &Glance<'_>, on_delta: &mut (dyn FnMut(Delta) + Send)) {
         let spoken = |name: &str| delta.get(name).map(prose).filter(|text| !text.is_empty());
         // A server may send the same text under both names; the first that it used counts.
         let field = self.reasoning.as_ref().map(|(field, _)| *field);
@@ -168,9 +177,10 @@ impl Fold {
             self.refusal.push_str(&piece);
             on_delta(Delta::Text(piece));
         }
-        let fragments = delta.get("tool_calls").and_then(|raw| raw.decode::<Vec<Fields>>().ok());
+        let fragments = delta.get("tool_calls");
+        let fragments = fragments.and_then(|raw| serde_json::from_str::<Vec<Glance<'_>>>(raw.get()).ok());
         for fragment in fragments.into_iter().flatten() {
-            if let Some(name) = self.calls.take(fragment) {
+            if let Some(name) = self.calls.take(&fragment) {
                 on_delta(Delta::ToolUse { name });
             }
         }
@@ -192,15 +202,15 @@ impl Fold {
 }
 
 /// Text, or the texts of a list of parts.
-fn prose(raw: &RawJson) -> String {
+fn prose(raw: &RawValue) -> String {
     #[derive(Deserialize)]
     struct Part {
         #[serde(default)]
         text: String,
     }
-    let parts = || raw.decode::<Vec<Part>>().ok();
+    let parts = || serde_json::from_str::<Vec<Part>>(raw.get()).ok();
     let joined = |parts: Vec<Part>| parts.into_iter().map(|part| part.text).collect();
-    raw.decode::<String>().ok().or_else(|| parts().map(joined)).unwrap_or_default()
+    json::text(raw).map(Cow::into_owned).or_else(|| parts().map(joined)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -88,33 +88,8 @@ impl Client {
 
 /// The same failure with the address that was asked, without the query.
 fn at(mut error: call::Error, url: &Url) -> call::Error {
-    use call::Error as E;
     let mut shown = url.clone();
     shown.set_query(None);
-    let place = match &mut error {
-        E::Unauthorized(answer)
-        | E::Overloaded(answer)
-        | E::BadRequest(answer)
-        | E::ContextTooLong(answer)
-        | E::NoCredit(answer)
-        | E::NoSuchPath(answer)
-        | E::Page(answer)
-        | E::Status(answer)
-        | E::RateLimited { answer, .. }
-        | E::NoTools { answer, .. }
-        | E::Unsupported { answer, .. }
-        | E::NotFound { answer, .. } => &mut answer.at,
-        E::Redirected { at, .. }
-        | E::Tls { at, .. }
-        | E::Proxy { at, .. }
-        | E::Encoded { at, .. }
-        | E::Connect { at, .. }
-        | E::Cut { at, .. }
-        | E::Idle { at, .. }
-        | E::NotAList { at, .. } => at,
-        // The others are of calls to a model.
-        _ => return error,
-    };
-    place.url = shown.as_str().into();
+    error.place().url = shown.as_str().into();
     error
 }

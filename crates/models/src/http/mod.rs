@@ -2,8 +2,11 @@
 //! sense.
 
 mod count;
+mod exchange;
 mod list;
 mod network;
+#[cfg(feature = "parsers")]
+pub mod parsers;
 mod read;
 mod refusal;
 mod retry;
@@ -26,6 +29,7 @@ use reqwest::{Client as Http, Url};
 use serde::Deserialize;
 use tokio::time::Instant;
 
+pub(crate) use exchange::{Failed, Sent};
 pub(crate) use network::causes;
 pub(crate) use read::{Fault, Fold};
 pub(crate) use whole::Whole;
@@ -300,7 +304,7 @@ impl Client {
         };
         let usage = fold.usage();
         let finished = match read {
-            Ok(()) => fold.finish(asked.to_owned()),
+            Ok(()) => read::finish(fold, asked.to_owned()),
             Err(Stopped::Broken(broken)) => Err(self.broken(broken)),
             Err(Stopped::Fault(fault)) => Err(fault),
             Err(Stopped::Lost(source)) => {

@@ -1,16 +1,22 @@
 //! The bytes of an answer as events, and the events as a fold: what every wire has in common.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 use sse_stream::{Error as SseError, SseByteStream};
+use tokio::time::{Instant, Sleep, sleep};
 
-use crate::{Delta, Response, Usage, call};
+use crate::block::{Origin, View};
+use crate::{Block, Delta, Response, Usage, call};
 
 /// The events of one stream, folded into one answer.
 pub(crate) trait Fold: Default + Send {
+    /// The wire whose blocks it folds.
+    const ORIGIN: Origin;
+
     /// Takes one event: its name on the wire, if any, and its data.
     fn take(
         &mut self,
@@ -84,6 +90,22 @@ pub(super) async fn events<F: Fold>(
     }
 }
 
+/// The answer of a fold, if it can go back where it came from: with a block of another wire, or the result
+/// of a call in place of a call, the run could never go on.
+pub(super) fn finish<F: Fold>(fold: F, asked: String) -> Result<Response, Fault> {
+    let response = fold.finish(asked)?;
+    let is_foreign = |block: &&Block| {
+        let of_another = block.origin().is_some_and(|origin| origin != F::ORIGIN);
+        of_another || matches!(block.view(), View::ToolResult { .. })
+    };
+    match response.blocks.iter().find(is_foreign) {
+        Some(block) => {
+            Err(Fault::Malformed(format!("a `{}` is no part of an answer on this wire", block.kind())))
+        }
+        None => Ok(response),
+    }
+}
+
 fn stopped(error: SseError) -> Stopped {
     match error {
         SseError::Body(source) => match source.downcast::<Broken>() {
@@ -102,22 +124,45 @@ pub(super) fn guarded(
     idle: Duration,
     max: usize,
 ) -> BoxStream<'static, Result<Bytes, Broken>> {
-    futures_util::stream::unfold(Some((response, 0_usize)), move |state| async move {
-        let (mut response, so_far) = state?;
-        match tokio::time::timeout(idle, response.chunk()).await {
-            Ok(Ok(Some(chunk))) => {
+    let silence = Box::pin(sleep(idle));
+    futures_util::stream::unfold(Some((response, silence, 0_usize)), move |state| async move {
+        let (mut response, mut silence, so_far) = state?;
+        match within(idle, &mut silence, response.chunk()).await {
+            Some(Ok(Some(chunk))) => {
                 let total = so_far.saturating_add(chunk.len());
                 match total <= max {
-                    true => Some((Ok(chunk), Some((response, total)))),
+                    true => Some((Ok(chunk), Some((response, silence, total)))),
                     false => Some((Err(Broken::TooLong), None)),
                 }
             }
-            Ok(Ok(None)) => None,
-            Ok(Err(error)) => Some((Err(Broken::Network(error)), None)),
-            Err(_) => Some((Err(Broken::Idle), None)),
+            Some(Ok(None)) => None,
+            Some(Err(error)) => Some((Err(Broken::Network(error)), None)),
+            None => Some((Err(Broken::Idle), None)),
         }
     })
     .boxed()
+}
+
+/// What comes within `idle` from now; `None` when nothing does. The timer is one for the whole stream and
+/// only moved when it goes off: setting one for each chunk costs as much as reading it.
+async fn within<T>(
+    idle: Duration,
+    timer: &mut Pin<Box<Sleep>>,
+    coming: impl Future<Output = T>,
+) -> Option<T> {
+    let until = Instant::now() + idle;
+    let mut coming = pin!(coming);
+    loop {
+        tokio::select! {
+            biased;
+            come = &mut coming => return Some(come),
+            () = timer.as_mut() => {}
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        timer.as_mut().reset(until);
+    }
 }
 
 #[cfg(test)]
@@ -139,7 +184,7 @@ mod tests {
         let stream = futures_util::stream::iter(pieces.into_iter().map(Ok));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(events(stream, &mut fold, &mut on_delta)).unwrap();
-        (fold.finish("asked".into()).unwrap(), seen)
+        (finish(fold, "asked".into()).unwrap(), seen)
     }
 
     fn split(recorded: &str, cuts: &[prop::sample::Index]) -> Vec<Bytes> {

@@ -41,15 +41,15 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
         .or_else(|| status_of(&code).or_else(|| status_of(&kind)))
         .or(status.filter(|status| (400..600).contains(status)))
         .unwrap_or(500);
-    let shown = match refusal.secret {
-        Some(secret) if !secret.expose().is_empty() => message.replace(secret.expose(), "***"),
-        _ => message.clone(),
+    let hidden = |text: &str| match refusal.secret {
+        Some(secret) if !secret.expose().is_empty() => text.replace(secret.expose(), "***"),
+        _ => text.to_owned(),
     };
     let answer = Answer {
         at: refusal.at.clone(),
         status,
-        message: shown.chars().take(300).collect(),
-        request_id: refusal.request_id.or(request_id),
+        message: hidden(&message).chars().take(300).collect(),
+        request_id: refusal.request_id.or(request_id).map(|id| hidden(&id)),
     };
     let is_overload = ["overloaded_error", "server_is_overloaded", "slow_down", "engine_overloaded"]
         .iter()

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use crate::block::{InputError, View, arguments, wrapped};
+use crate::block::{InputError, Origin, View, arguments, wrapped};
 use crate::http::{self, Fault};
-use crate::json::Fields;
+use crate::json::{self, Fields, Text};
 use crate::{Block, Delta, RawJson, Response, Stop, Usage};
 
 /// The answer so far.
@@ -38,19 +39,19 @@ enum End {
 }
 
 #[derive(Deserialize)]
-struct Event {
-    #[serde(default)]
-    r#type: Option<String>,
+struct Event<'a> {
+    #[serde(borrow, default)]
+    r#type: Option<Text<'a>>,
     #[serde(default)]
     output_index: Option<u64>,
-    #[serde(default)]
-    item: Option<RawJson>,
-    #[serde(default)]
-    delta: Option<RawJson>,
+    #[serde(borrow, default)]
+    item: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    delta: Option<&'a RawValue>,
     #[serde(default)]
     response: Option<Whole>,
-    #[serde(default)]
-    error: Option<RawJson>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
 }
 
 /// The response object that some events carry.
@@ -92,6 +93,8 @@ struct Cached {
 }
 
 impl http::Fold for Fold {
+    const ORIGIN: Origin = Origin::Responses;
+
     fn take(
         &mut self,
         name: Option<&str>,
@@ -101,7 +104,7 @@ impl http::Fold for Fold {
         if data.trim() == "[DONE]" {
             return Ok(());
         }
-        let event = match serde_json::from_str::<Event>(data) {
+        let mut event = match serde_json::from_str::<Event<'_>>(data) {
             Ok(event) => event,
             Err(_) if name == Some("error") => return Err(Fault::Vendor(data.to_owned())),
             Err(_) if name.is_some_and(|name| !is_known(name)) => return Ok(()),
@@ -110,8 +113,8 @@ impl http::Fold for Fold {
                 return Err(Fault::Malformed(format!("a {kind} event is not in the wire's form")));
             }
         };
-        let kind = event.r#type.clone().or(name.map(str::to_owned)).unwrap_or_default();
-        match kind.as_str() {
+        let kind = event.r#type.take().map_or_else(|| name.unwrap_or_default().into(), |kind| kind.0);
+        match kind.as_ref() {
             "response.created" | "response.in_progress" => {
                 if let Some(whole) = event.response {
                     self.note(&whole);
@@ -177,7 +180,7 @@ impl http::Fold for Fold {
 }
 
 impl Fold {
-    fn begin(&mut self, event: Event, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<(), Fault> {
+    fn begin(&mut self, event: Event<'_>, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<(), Fault> {
         let (index, raw) = placed(event)?;
         #[derive(Deserialize)]
         struct Call {
@@ -193,14 +196,14 @@ impl Fold {
         Ok(())
     }
 
-    fn complete(&mut self, event: Event) -> Result<(), Fault> {
+    fn complete(&mut self, event: Event<'_>) -> Result<(), Fault> {
         let (index, raw) = placed(event)?;
         let done = !is_incomplete(&raw);
         self.items.insert(index, Item { raw, grown: String::new(), done });
         Ok(())
     }
 
-    fn grow(&mut self, event: &Event) -> String {
+    fn grow(&mut self, event: &Event<'_>) -> String {
         let piece = piece(event);
         if let Some(item) = event.output_index.and_then(|index| self.items.get_mut(&index)) {
             item.grown.push_str(&piece);
@@ -209,7 +212,7 @@ impl Fold {
     }
 
     /// The last event; its items stand in for those that had no event of their own.
-    fn end(&mut self, kind: &str, event: Event) -> Result<(), Fault> {
+    fn end(&mut self, kind: &str, event: Event<'_>) -> Result<(), Fault> {
         let Some(whole) = event.response else {
             return Err(Fault::Malformed(format!("a {kind} event has no response")));
         };
@@ -296,15 +299,15 @@ impl Item {
     }
 }
 
-fn placed(event: Event) -> Result<(u64, RawJson), Fault> {
-    match (event.output_index, event.item) {
+fn placed(event: Event<'_>) -> Result<(u64, RawJson), Fault> {
+    match (event.output_index, event.item.map(RawJson::from)) {
         (Some(index), Some(item)) if item.is_object() => Ok((index, item)),
         _ => Err(Fault::Malformed("an output item has no place or is no object".to_owned())),
     }
 }
 
-fn piece(event: &Event) -> String {
-    event.delta.as_ref().and_then(|delta| delta.decode().ok()).unwrap_or_default()
+fn piece(event: &Event<'_>) -> String {
+    event.delta.and_then(json::text).unwrap_or_default().into_owned()
 }
 
 fn text(raw: &RawJson, name: &str) -> String {
@@ -331,9 +334,9 @@ fn is_refusal(raw: &RawJson) -> bool {
 }
 
 /// What a failed response says, in the form of an error body.
-fn failure(event: Event) -> String {
-    let error = event.response.and_then(|whole| whole.error).or(event.error);
-    let error = error.as_ref().map_or("{}", RawJson::as_str);
+fn failure(event: Event<'_>) -> String {
+    let inner = event.response.and_then(|whole| whole.error);
+    let error = inner.as_ref().map(RawJson::as_str).or(event.error.map(RawValue::get)).unwrap_or("{}");
     format!(r#"{{"error":{error}}}"#)
 }
 

@@ -18,7 +18,7 @@ async fn serve(scenario: &str) -> Server {
 fn outcomes(server: &Server) -> Vec<String> {
     let outcome = |served: script::Served| match served.line {
         Line::Turn { outcome, .. } => outcome,
-        Line::Entry { .. } => unreachable!("only turns are served"),
+        Line::Entry { .. } | Line::Batch { .. } => unreachable!("only turns are served"),
     };
     server.served().into_iter().map(outcome).collect()
 }
@@ -396,4 +396,13 @@ async fn usage_and_model_are_the_vendors() {
     let response = result.unwrap();
     assert_eq!(response.usage, Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 });
     assert_eq!((response.model.as_str(), response.asked.as_str()), ("scripted", "scripted"));
+}
+
+#[tokio::test]
+async fn a_key_that_comes_back_as_the_id_of_a_request_is_not_shown() {
+    let body = format!(r#"{{"error":{{"type":"api_error","message":"no"}},"request_id":"{}"}}"#, crate::KEY);
+    let server = Canned::start(vec![canned::answer("400 Bad Request", "", &body)]).await;
+    let (result, _) = ask(&anthropic(&server.base_url), &request(vec![say("Go.")])).await;
+    let shown = format!("{result:?}");
+    assert!(shown.contains("***") && !shown.contains(crate::KEY), "{shown}");
 }

@@ -3,6 +3,7 @@
 //! Messages wire's own, `responses` and `chat` those of the others. Numbers in names are those of the cases that adapters get wrong.
 #![allow(clippy::unwrap_used, reason = "a test may panic; the lint knows test functions alone")]
 
+mod batch;
 mod calls;
 mod canned;
 mod catalogue;

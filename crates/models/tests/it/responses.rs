@@ -230,3 +230,15 @@ async fn an_account_without_credit_is_not_asked_again() {
     assert!(error.to_string().contains("no credit left"), "{error}");
     assert_eq!(server.requests().len(), 1);
 }
+
+#[tokio::test]
+async fn an_item_that_could_not_go_back_is_no_answer() {
+    for item in [
+        r#"{"type":"tool_use","id":"i","name":"read","input":{}}"#,
+        r#"{"type":"thinking","thinking":"hm"}"#,
+        r#"{"type":"tool_result","tool_use_id":"i"}"#,
+    ] {
+        let (result, _) = told(&[done(0, item), end("completed", "")]).await;
+        assert!(matches!(result, Err(call::Error::Malformed { .. })), "{item}: {result:?}");
+    }
+}

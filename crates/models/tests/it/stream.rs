@@ -329,3 +329,21 @@ fn a_block_that_is_no_object_is_refused() {
         assert!(Block::from_raw(models::RawJson::parse(raw).unwrap()).is_err(), "{raw}");
     }
 }
+
+#[tokio::test]
+async fn a_block_that_could_not_go_back_is_no_answer() {
+    for block in [
+        r#"{"type":"function","id":"i","function":{"name":"read"}}"#,
+        r#"{"type":"reasoning","summary":[]}"#,
+        r#"{"type":"message","content":[]}"#,
+        r#"{"type":"tool_result","tool_use_id":"i"}"#,
+    ] {
+        let start = format!(r#"{{"type":"content_block_start","index":0,"content_block":{block}}}"#);
+        let body = events(&[START, &start, &close(0), &stop("end_turn"), END]);
+        let server = Canned::start(vec![stream(&body)]).await;
+        let config = models::Config { max_attempts: 1, ..crate::config(&server.base_url) };
+        let anthropic = models::Adapter::new(config).unwrap();
+        let (result, _) = ask(&anthropic, &request(vec![say("Go.")])).await;
+        assert!(matches!(result, Err(call::Error::Malformed { .. })), "{block}: {result:?}");
+    }
+}

@@ -53,7 +53,7 @@ impl Scene {
     fn outcomes(&self) -> Vec<String> {
         let outcome = |served: script::Served| match served.line {
             Line::Turn { outcome, .. } => outcome,
-            Line::Entry { .. } => unreachable!("only turns are served"),
+            Line::Entry { .. } | Line::Batch { .. } => unreachable!("only turns are served"),
         };
         self.server.served().into_iter().map(outcome).collect()
     }

@@ -19,7 +19,7 @@ pub(super) async fn run(context: &Context, args: args::Models) -> Result<Exit, F
     match args.what {
         None => list(context, args.all, args.refresh).await,
         Some(args::OfModels::Check(args)) => check(context, args).await,
-        Some(args::OfModels::Count(args)) => super::count::count(context, args).await,
+        Some(args::OfModels::Count(args)) => super::count::run(context, args).await,
     }
 }
 
@@ -164,7 +164,7 @@ async fn check(context: &Context, args: args::CheckModels) -> Result<Exit, Failu
     Ok(if ok { Exit::Done } else { Exit::Failed })
 }
 
-/// What is checked when nothing is named: the models of the roles, or what they would be.
+/// What is checked when nothing is named: the models of the roles.
 fn by_default(context: &Context) -> Result<Vec<String>, Failure> {
     let mut all: Vec<String> = Vec::new();
     for (model, _) in marks(context)? {

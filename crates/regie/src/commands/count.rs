@@ -1,4 +1,4 @@
-//! `regie models count`: what a model makes of a text.
+//! `regie models count`: the tokens of a text.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -28,7 +28,7 @@ pub(crate) struct Count {
     pub(crate) model: Option<String>,
 }
 
-pub(super) async fn count(context: &Context, args: Count) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: Count) -> Result<Exit, Failure> {
     let words = read(&args.file)?;
     let here = std::env::current_dir().unwrap_or_default();
     let flags = Flags { model: args.model, ..Flags::default() };

@@ -25,6 +25,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         done: args.done,
         model: args.model,
         effort: args.effort,
+        batch: args.batch,
         max_dollars: args.bounds.max_dollars,
         max_turns: args.bounds.max_turns,
         max_tokens: args.bounds.max_tokens,
@@ -44,12 +45,12 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         model: policy.model,
         or: policy.or,
         effort: policy.effort,
-        batch: false,
+        batch: config.is_on(Key::Batch),
         caps: api::CapsWanted {
             nanodollars: Some(config.amount(Key::MaxDollars)),
             tokens: Some(config.amount(Key::MaxTokens)),
             turns: Some(config.amount(Key::MaxTurns)),
-            millis: Some(config.amount(Key::MaxTime)),
+            millis: time(&config),
         },
         approve_merge: args.beginning.yes,
         allow_unjailed: args.beginning.allow_unjailed,
@@ -121,6 +122,12 @@ pub(super) async fn follow_or_leave(
     follow::follow(client, &started.run, started.position, options).await
 }
 
+/// How long the mission may take; what is built in is the daemon's to know.
+fn time(config: &Config) -> Option<u64> {
+    let setting = config.setting(Key::MaxTime);
+    setting.value.amount().filter(|_| setting.origin != Origin::BuiltIn)
+}
+
 /// The variables of the owner's environment that steps are given.
 fn passed(config: &Config) -> Vec<String> {
     let passed = config.given().into_iter().filter(|given| given.value == config::env::Value::Passed);
@@ -137,13 +144,19 @@ fn header(
         text::dollars(config.amount(Key::MaxDollars)),
         text::of(config.amount(Key::MaxTurns), "turn", "turns"),
         text::of(config.amount(Key::MaxTokens), "token", "tokens"),
-        text::bound(config.amount(Key::MaxTime)),
+        text::bound(match wanted.batch {
+            true => time(config).unwrap_or(api::BATCH_TIME),
+            false => config.amount(Key::MaxTime),
+        }),
     ];
     let line = format!("{} at {}", text::line(&started.line), text::short_hash(&started.base));
     let goal = text::short(&text::line(&wanted.goal), screen::width().saturating_sub(4));
     let mut shown = format!("\n  {}\n\n", style::bold(&goal));
     shown.push_str(&row("project", &format!("{} · {line}", text::path(&wanted.project))));
     shown.push_str(&row("model", &text::model(&started.model, started.effort)));
+    if wanted.batch {
+        shown.push_str(&row("batch", "half the price, answers take minutes to hours"));
+    }
     shown.push_str(&row("budget", &format!("at most {}", bounds.join(" · "))));
     match followed {
         Some(run) if wanted.done.is_empty() => {

@@ -33,6 +33,7 @@ pub(crate) enum Key {
     Done,
     Model,
     Effort,
+    Batch,
     MaxDollars,
     MaxTurns,
     MaxTokens,
@@ -51,10 +52,11 @@ pub(crate) enum Key {
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 18] = [
+pub(crate) const KEYS: [Key; 19] = [
     Key::Done,
     Key::Model,
     Key::Effort,
+    Key::Batch,
     Key::MaxDollars,
     Key::MaxTurns,
     Key::MaxTokens,
@@ -79,6 +81,7 @@ impl Key {
             Self::Done => ("mission", "done"),
             Self::Model => ("mission", "model"),
             Self::Effort => ("mission", "effort"),
+            Self::Batch => ("mission", "batch"),
             Self::MaxDollars => ("mission", "max_dollars"),
             Self::MaxTurns => ("mission", "max_turns"),
             Self::MaxTokens => ("mission", "max_tokens"),
@@ -117,6 +120,9 @@ impl Key {
             Self::Effort => {
                 "How much work the model puts into an answer, the first lever on cost: \"low\", \"medium\", \"high\",\n\
                  \"xhigh\" or \"max\". Without it the vendor's own default holds."
+            }
+            Self::Batch => {
+                "Whether the model is asked by its vendor's batch queue: half the price, answers take minutes to hours."
             }
             Self::MaxDollars => "A mission ends before it spends more, in dollars.",
             Self::MaxTurns => "A mission ends after this many turns of the model.",
@@ -170,7 +176,7 @@ impl Key {
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
             Self::MaxTurns | Self::MaxTokens => Kind::Count,
             Self::MaxTime => Kind::Span,
-            Self::DeliverySign | Self::DeliveryHooks | Self::NotifyDesktop => Kind::Switch,
+            Self::Batch | Self::DeliverySign | Self::DeliveryHooks | Self::NotifyDesktop => Kind::Switch,
             Self::NotifyWebhook => Kind::Addresses,
             Self::NotifyEvents => Kind::Events,
             Self::NotifySecretEnv => Kind::Text,
@@ -217,6 +223,7 @@ impl Key {
             Self::Done => Some("--done"),
             Self::Model => Some("--model"),
             Self::Effort => Some("--effort"),
+            Self::Batch => Some("--batch"),
             Self::MaxDollars => Some("--max-dollars"),
             Self::MaxTurns => Some("--max-turns"),
             Self::MaxTokens => Some("--max-tokens"),
@@ -240,7 +247,7 @@ impl Key {
             Self::DeliverySign => Value::Switch(true),
             Self::DeliveryHooks => Value::Switch(false),
             Self::Effort | Self::Setup | Self::NotifySecretEnv => Value::Text(String::new()),
-            Self::NotifyDesktop => Value::Switch(false),
+            Self::Batch | Self::NotifyDesktop => Value::Switch(false),
             Self::NotifyWebhook => Value::Names(Vec::new()),
             Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
             Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),

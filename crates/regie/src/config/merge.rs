@@ -22,6 +22,8 @@ pub(crate) struct Flags {
     pub(crate) model: Option<String>,
     /// `--effort`.
     pub(crate) effort: Option<Effort>,
+    /// `--batch`.
+    pub(crate) batch: bool,
     /// `--max-dollars`, in nanodollars.
     pub(crate) max_dollars: Option<u64>,
     /// `--max-turns`.
@@ -233,6 +235,7 @@ impl Config {
             Key::Done => (!flags.done.is_empty()).then(|| Value::Commands(flags.done.clone())),
             Key::Model => flags.model.clone().map(Value::Text),
             Key::Effort => flags.effort.map(|effort| Value::Text(effort.name().into())),
+            Key::Batch => flags.batch.then_some(Value::Switch(true)),
             Key::MaxDollars => flags.max_dollars.map(Value::Dollars),
             Key::MaxTurns => flags.max_turns.map(Value::Count),
             Key::MaxTokens => flags.max_tokens.map(Value::Count),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use control::api::Vendor;
-use control::executor::{Dispatch, HostExecutor, Manners, ModelExecutor, SetupExecutor};
+use control::executor::{Dispatch, HostExecutor, Manners, ModelExecutor, Pace, SetupExecutor};
 use control::vendors::{Connect, Vendors};
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Layout, Parts, drivers::NativeDrivers};
@@ -29,6 +29,10 @@ use crate::config;
 use crate::home::Home;
 use day_cap::FileDayCap;
 use system::{OsRng, SystemClock};
+
+/// How many seconds pass until a vendor is asked for the first time whether a batch has ended, in the
+/// environment: for vendors that are quicker than ten seconds, and for tests.
+const BATCH_POLL_ENV: &str = "REGIE_BATCH_POLL_SECONDS";
 
 /// Serves a home until the daemon is asked to end. Runs that were moving when the last daemon died
 /// go on. Gives the home's lock, which is to be kept until this process is about to be gone.
@@ -137,9 +141,11 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
         model: ModelExecutor::new(
             Arc::clone(&vendors),
             Arc::clone(&journal),
+            Arc::clone(&sqlite) as _,
             Arc::clone(&clock),
             deltas.clone(),
-        ),
+        )
+        .at_pace(pace()),
         host: HostExecutor::new(
             layout.clone(),
             Arc::clone(&journal),
@@ -180,6 +186,16 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
 fn toolbox(outside: impl Iterator<Item = engine::Tool>) -> Result<engine::Toolbox> {
     let built_in = engine::Toolbox::built_in()?;
     Ok(engine::Toolbox::new(built_in.iter().cloned().chain(outside).collect())?)
+}
+
+/// How often batches are asked about.
+fn pace() -> Pace {
+    let seconds = std::env::var(BATCH_POLL_ENV).ok().and_then(|text| text.parse::<f64>().ok());
+    let first = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    match first.filter(|first| !first.is_zero()) {
+        Some(first) => Pace { first, longest: first.saturating_mul(30) },
+        None => Pace::default(),
+    }
 }
 
 /// The owner's file, read for each delivery. While it makes no sense, what is built in holds.

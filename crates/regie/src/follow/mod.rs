@@ -204,7 +204,9 @@ impl Follow {
             return Ok(None);
         }
         self.unask()?;
-        let has_key = self.options.vendor.api_key.is_some() || self.options.vendor.auth_token.is_some();
+        let vendor = &self.options.vendor;
+        let has_key =
+            [&vendor.api_key, &vendor.auth_token, &vendor.openai_api_key].into_iter().any(Option::is_some);
         if run.code.as_deref() == Some("model.key_missing") && self.keyless && has_key {
             self.keyless = false;
             let vendor = self.options.vendor.clone();

@@ -137,6 +137,12 @@ impl View {
                 let said = text::short(&text::line(&delta.text), self.width.saturating_sub(BEFORE));
                 format!("{}  {} {}\n", self.hush(), style::waiting("↻"), style::dim(&said))
             }
+            "queue" => {
+                if let Some(running) = self.running.get_mut(&delta.step) {
+                    running.title = "waiting in the vendor's queue".into();
+                }
+                String::new()
+            }
             // What was lost comes again with the event.
             "lagged" => {
                 if let Some(step) = self.speaking {
@@ -527,6 +533,11 @@ mod tests {
         assert_eq!(
             view.status(since + 3_200).as_deref(),
             Some("shell node --test · 3.2 s · turn 1 · 940 tokens · $0.0044")
+        );
+        view.delta(&said(2, "queue", "0"));
+        assert_eq!(
+            view.status(since + 3_200).as_deref(),
+            Some("waiting in the vendor's queue · 3.2 s · turn 1 · 940 tokens · $0.0044")
         );
         view.delta(&said(3, "text", "In the middle of "));
         assert_eq!(view.status(since), None);

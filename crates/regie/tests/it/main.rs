@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that cannot go on has failed")]
 
 mod bad_input;
+mod batch;
 mod compaction;
 mod configuration;
 mod count;

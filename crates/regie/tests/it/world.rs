@@ -142,6 +142,11 @@ impl World {
         served.iter().map(|served| serde_json::from_slice(&served.body).unwrap()).collect()
     }
 
+    /// The batches that the model was sent so far.
+    pub(crate) fn queued(&self) -> Vec<script::Queued> {
+        self.model.as_ref().map(Server::queued).unwrap_or_default()
+    }
+
     /// How many requests the model turned away because of its limits.
     pub(crate) fn limited(&self) -> usize {
         self.model.as_ref().map_or(0, Server::limited)

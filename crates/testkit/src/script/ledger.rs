@@ -31,6 +31,16 @@ pub enum Line {
         /// SHA-256 of the first user message's text: tells conversations apart.
         first_user_sha256: String,
     },
+    /// What was asked of the batch queue.
+    Batch {
+        /// The vendor's id of the batch.
+        id: String,
+        /// `submit` or `cancel`.
+        act: String,
+        /// The ids of the items, when they are submitted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        items: Vec<String>,
+    },
     /// An outside effect.
     Entry {
         /// What it is filed under.

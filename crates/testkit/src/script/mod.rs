@@ -70,6 +70,21 @@
 //! thinking = true
 //! ```
 //!
+//! # Batches
+//!
+//! Both batch queues are served too: `POST /v1/messages/batches` and `POST /v1/files` with `POST /v1/batches`,
+//! with their lists, states, results and cancellation. Items are answered by the same turns; a fault of a turn
+//! makes its item an error.
+//!
+//! ```toml
+//! [batch]                           # [scenario.batch] in a file of several scenarios
+//! polls = 2                         # asked for its state this often, a batch has ended; default 1
+//!
+//! [[batch.fault]]                   # the first batches fare like this, in this order
+//! kind = "expired"                  # none | expired | canceled | failed | unacknowledged | silent | broken
+//! times = 1
+//! ```
+//!
 //! # Which turn is served
 //!
 //! The request alone decides: as many turns are behind it as it has assistant messages, and as many
@@ -105,5 +120,8 @@ mod wire;
 
 pub use ledger::{Ledger, Line};
 pub use limits::Limits;
-pub use scenario::{Call, Error as ParseError, Fault, FaultKind, Listed, Scenario, Turn, Usage, parse};
-pub use server::{Error, Options, Served, Server, serve_forever};
+pub use scenario::{
+    Call, Error as ParseError, Fault, FaultKind, Listed, Queue, QueueFault, QueueFaultKind, Scenario, Turn,
+    Usage, parse,
+};
+pub use server::{Error, Options, Queued, Served, Server, serve_forever};

@@ -24,6 +24,9 @@ pub struct Scenario {
     /// The models that the server lists.
     #[serde(default, rename = "model")]
     pub models: Vec<Listed>,
+    /// How its batches are treated.
+    #[serde(default)]
+    pub batch: Queue,
 }
 
 /// A model that the server lists, with what it says of it.
@@ -40,6 +43,66 @@ pub struct Listed {
     pub vision: Option<bool>,
     /// Whether it reasons.
     pub thinking: Option<bool>,
+}
+
+/// How the batch queue treats what a scenario serves.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Queue {
+    /// How often a batch is asked for its state until it has ended.
+    pub polls: u32,
+    /// What happens to the first submissions to the server, in this order.
+    #[serde(rename = "fault")]
+    pub faults: Vec<QueueFault>,
+}
+
+/// What happens to batches.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueFault {
+    /// In which way.
+    pub kind: QueueFaultKind,
+    /// How many batches it hits; 0 is for ever.
+    #[serde(default = "once")]
+    pub times: u32,
+}
+
+/// The ways in which a batch fares badly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueFaultKind {
+    /// Nothing: the batch is answered.
+    None,
+    /// The vendor never came to it.
+    Expired,
+    /// Somebody cancelled it at the vendor.
+    Canceled,
+    /// The vendor does not take its file; on the Messages wire the same as cancelled.
+    Failed,
+    /// It is taken, and the connection breaks before that is said.
+    Unacknowledged,
+    /// It is taken, and nothing is said.
+    Silent,
+    /// It is not taken, and answered with a 500, which leaves that open.
+    Broken,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { polls: 1, faults: Vec::new() }
+    }
+}
+
+impl Queue {
+    /// What happens to this submission to the server, from 0.
+    pub(super) fn fault(&self, submission: usize) -> Option<QueueFaultKind> {
+        let mut before = 0_usize;
+        let hits = |fault: &&QueueFault| {
+            before = before.saturating_add(usize::try_from(fault.times).unwrap_or(usize::MAX));
+            fault.times == 0 || submission < before
+        };
+        self.faults.iter().find(hits).map(|fault| fault.kind)
+    }
 }
 
 /// One scripted answer. Blocks come in the order raw, thinking, text, calls.
@@ -195,6 +258,8 @@ struct File {
     compactions: Vec<Turn>,
     #[serde(default, rename = "model")]
     models: Vec<Listed>,
+    #[serde(default)]
+    batch: Queue,
     #[serde(default, rename = "scenario")]
     scenarios: Vec<Scenario>,
 }
@@ -205,12 +270,12 @@ struct File {
 /// When it has another form, or a turn cannot be served.
 pub fn parse(text: &str) -> Result<Vec<Scenario>, Error> {
     let file: File = toml::from_str(text).map_err(|error| Error::Form(Box::new(error)))?;
-    let File { name, matches, heard, turns, compactions, models, mut scenarios } = file;
+    let File { name, matches, heard, turns, compactions, models, batch, mut scenarios } = file;
     match (turns.is_empty(), scenarios.is_empty()) {
         (true, true) => return Err(Error::Empty),
         (true, false) if !compactions.is_empty() => return Err(Error::Mixed),
         (false, false) => return Err(Error::Mixed),
-        (false, true) => scenarios.push(Scenario { name, matches, heard, turns, compactions, models }),
+        (false, true) => scenarios.push(Scenario { name, matches, heard, turns, compactions, models, batch }),
         (true, false) => {
             if let Some(first) = scenarios.first_mut() {
                 first.models.extend(models);

@@ -1,5 +1,7 @@
 //! The HTTP side of the scripted model.
 
+mod queue;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,6 +19,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+
+pub use queue::Queued;
 
 use super::cache::Cache;
 use super::ledger::{Ledger, Line};
@@ -99,6 +103,7 @@ pub(super) struct House {
     /// Attempts per scenario, turn and conversation.
     attempts: Mutex<HashMap<(usize, usize, String), u32>>,
     served: Mutex<Vec<Served>>,
+    queue: Mutex<queue::Queue>,
     entries: Mutex<Vec<String>>,
     stop: watch::Receiver<bool>,
 }
@@ -133,6 +138,7 @@ impl Server {
             meter: limits.map(Meter::new),
             attempts: Mutex::default(),
             served: Mutex::default(),
+            queue: Mutex::default(),
             entries: Mutex::default(),
             stop: stopped.clone(),
         });
@@ -151,6 +157,12 @@ impl Server {
     #[must_use]
     pub fn served(&self) -> Vec<Served> {
         self.house.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The batches so far, in the order they were submitted.
+    #[must_use]
+    pub fn queued(&self) -> Vec<Queued> {
+        self.house.queued()
     }
 
     /// How many requests asked for more than [`Options::limits`] has; they are not among those served.
@@ -189,9 +201,10 @@ fn router(house: Arc<House>) -> Router {
         .route("/v1/responses", post(responses))
         .route("/v1/chat/completions", post(chat))
         .route("/v1/messages/count_tokens", post(count_tokens))
-        .route("/v1/models", get(super::models::list))
+        .merge(queue::routes())
         .route("/v1/responses/input_tokens", post(input_tokens))
         .route("/tokenize", post(tokenize))
+        .route("/v1/models", get(super::models::list))
         .route("/ledger", get(ledger_entries).post(ledger_append))
         .fallback(async || refusal(Wire::Messages, 404, "no such endpoint"))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -454,7 +467,7 @@ impl House {
             Some(ledger) => ledger.lines().map(|lines| {
                 let entry = |line| match line {
                     Line::Entry { key, .. } => Some(key),
-                    Line::Turn { .. } => None,
+                    Line::Turn { .. } | Line::Batch { .. } => None,
                 };
                 lines.into_iter().filter_map(entry).collect()
             }),
