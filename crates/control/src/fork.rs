@@ -104,8 +104,8 @@ impl Control {
         };
         let elsewhere = "--model names another, which is given what is on record, as text";
         warnings.extend(self.out(&*provider).map(|why| format!("{why}; {elsewhere}")));
-        let batch = of_parent.terms.as_ref().is_some_and(|terms| terms.batch);
-        if other.is_none() && request.batch && !batch {
+        let batch = terms.as_ref().is_some_and(|terms| terms.batch);
+        if request.batch && !batch {
             warnings
                 .push("the model is asked at once, as in the run that it follows, and not by batch".into());
         }

@@ -401,7 +401,6 @@ pub(crate) fn services(wanted: &[domain::Service]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The caps that are asked for; what is not takes that of `default`.
 /// What bounds a mission unless somebody says otherwise. One that waits for a batch queue is given a week.
 pub(crate) fn default_caps(batch: bool) -> Caps {
     match batch {
@@ -410,6 +409,7 @@ pub(crate) fn default_caps(batch: bool) -> Caps {
     }
 }
 
+/// The caps that are asked for; what is not takes that of `default`.
 pub(crate) fn caps(wanted: &CapsWanted, default: Caps) -> Result<Caps, Error> {
     let caps = Caps {
         nanodollars: wanted.nanodollars.unwrap_or(default.nanodollars),
