@@ -164,7 +164,7 @@ async fn check(context: &Context, args: args::CheckModels) -> Result<Exit, Failu
     Ok(if ok { Exit::Done } else { Exit::Failed })
 }
 
-/// What is checked when nothing is named: the models of the roles.
+/// What is checked when nothing is named: the models of the roles, or what they would be.
 fn by_default(context: &Context) -> Result<Vec<String>, Failure> {
     let mut all: Vec<String> = Vec::new();
     for (model, _) in marks(context)? {
