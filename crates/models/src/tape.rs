@@ -14,7 +14,7 @@ use futures_util::stream::{self, BoxStream};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
-use crate::call::{self, Endpoint};
+use crate::call::{self, Endpoint, Unreached};
 use crate::config::{Config, Credential, Error as ConfigError};
 use crate::http::{Broken, Client};
 use crate::{Response, Secret, Wire, anthropic, compatible, openai};
@@ -75,6 +75,9 @@ pub enum End {
     Unreachable {
         /// What the network said.
         why: String,
+        /// The same, as far as it is understood.
+        #[serde(default)]
+        how: Unreached,
     },
     /// The connection broke.
     Broken {
@@ -193,7 +196,7 @@ impl Tape {
         };
         let Some(head) = attempt.head else {
             return Err(match attempt.end {
-                Some(End::Unreachable { why }) => call::Error::Connect { at, source: said(why) },
+                Some(End::Unreachable { why, how }) => call::Error::Connect { at, how, source: said(why) },
                 Some(End::Silent { .. }) => call::Error::Idle { at, after: idle },
                 Some(End::Broken { why }) => call::Error::Cut { at, source: Some(said(why)) },
                 Some(End::Outside { why }) => {
@@ -206,7 +209,7 @@ impl Tape {
             });
         };
         let broken = match attempt.end {
-            Some(End::Broken { why } | End::Unreachable { why }) => Some(Broken::Network(said(why))),
+            Some(End::Broken { why } | End::Unreachable { why, .. }) => Some(Broken::Network(said(why))),
             Some(End::Silent { .. }) => Some(Broken::Idle),
             Some(End::TooLong) => Some(Broken::TooLong),
             Some(End::Read | End::Held { .. } | End::Outside { .. }) | None => None,
@@ -261,7 +264,7 @@ impl End {
     pub(crate) fn of_error(error: &call::Error) -> Self {
         let why = || std::error::Error::source(error).map(domain::causes::in_full).unwrap_or_default();
         match error {
-            call::Error::Connect { .. } => Self::Unreachable { why: why() },
+            call::Error::Connect { how, .. } => Self::Unreachable { why: why(), how: *how },
             call::Error::Idle { after, .. } => Self::silent(*after),
             call::Error::Cut { .. } => Self::Broken { why: why() },
             other => Self::Outside { why: other.to_string() },

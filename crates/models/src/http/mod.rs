@@ -29,7 +29,6 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 pub(crate) use exchange::{Failed, Sent};
-pub(crate) use network::causes;
 pub(crate) use read::{Broken, Fault, Fold};
 pub(crate) use whole::Whole;
 
