@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
@@ -137,25 +138,25 @@ pub struct Played {
 struct Said(String);
 
 /// Makes a call again from what was heard, without a network and without waiting: the same
-/// classification, the same retries, the same fold. `endpoint` is what the errors name, and `echo`
+/// classification, the same retries, the same fold. `at` is what the errors name, and `echo`
 /// what stands for the key, should the vendor have repeated it.
 /// # Errors
 /// When no client can be made at all.
 pub async fn play(
-    wire: Wire,
-    endpoint: &str,
+    at: Endpoint,
     echo: Option<Secret>,
     attempts: Vec<Attempt>,
     request: Bytes,
 ) -> Result<Played, ConfigError> {
-    let mut config = Config::new(wire, echo.map_or(Credential::Nobody, Credential::Key), endpoint);
+    let wire = at.wire;
+    let mut config = Config::new(wire, echo.map_or(Credential::Nobody, Credential::Key), wire.default_url());
     for attempt in &attempts {
         if let Some(End::Silent { after }) = attempt.end {
             config.idle_timeout = Duration::from_millis(after);
         }
     }
     let reel = Reel { attempts: attempts.into(), is_short: false, is_outside: false };
-    let client = Client::of_tape(config, Tape(Mutex::new(reel)))?;
+    let client = Client::of_tape(config, at, Tape(Mutex::new(reel)))?;
     let mut nobody_watches = |_| {};
     let result = match wire {
         Wire::Messages => client.call::<anthropic::Fold>(request, &mut nobody_watches, &Deaf).await,
@@ -214,8 +215,6 @@ impl Tape {
             Some(End::TooLong) => Some(Broken::TooLong),
             Some(End::Read | End::Held { .. } | End::Outside { .. }) | None => None,
         };
-        // Which proxy it was is not kept; what is elsewhere neither.
-        reel.is_outside |= head.status == 407 || (300..400).contains(&head.status);
         let pieces = stream::iter([Ok(attempt.body)].into_iter().chain(broken.map(Err)));
         Ok(Answer { status: head.status, headers: head.map(), bytes: pieces.boxed() })
     }
@@ -242,13 +241,18 @@ impl Tape {
 
 impl Head {
     pub(crate) fn of(status: u16, headers: &HeaderMap) -> Self {
-        let kept = |name: &str| KEPT.contains(&name) || name.contains("ratelimit");
-        let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
-        let headers = headers.iter().filter(|(name, _)| kept(name.as_str()));
-        Self {
-            status,
-            headers: headers.filter_map(|(name, value)| Some((name.to_string(), text(value)?))).collect(),
-        }
+        let kept = |name: &str, value: &str| match name {
+            // Where it leads is said, and not with which words of access.
+            "location" => {
+                Some(Url::parse(value).map_or("/".to_owned(), |to| to.origin().ascii_serialization()))
+            }
+            _ if KEPT.contains(&name) || name.contains("ratelimit") => Some(value.to_owned()),
+            _ => None,
+        };
+        let pair = |(name, value): (&HeaderName, &HeaderValue)| {
+            Some((name.to_string(), kept(name.as_str(), value.to_str().ok()?)?))
+        };
+        Self { status, headers: headers.iter().filter_map(pair).collect() }
     }
 
     fn map(&self) -> HeaderMap {

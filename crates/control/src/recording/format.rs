@@ -30,6 +30,9 @@ pub struct Manifest {
     pub wire: String,
     /// Where the calls went.
     pub endpoint: String,
+    /// The proxy that they went through, without its password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// When the recording began.
     pub began_at: Timestamp,
     /// The number of the first event that was recorded as it happened.

@@ -111,6 +111,7 @@ impl Recording {
             model: String::new(),
             wire: String::new(),
             endpoint: String::new(),
+            proxy: None,
             began_at: domain::Timestamp(0),
             since: u64::MAX,
             key: None,

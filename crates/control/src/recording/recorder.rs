@@ -242,6 +242,7 @@ impl Recorder {
             model: charter.mission.model.clone(),
             wire: provider.name().into(),
             endpoint: scrubber.line(provider.endpoint()),
+            proxy: provider.proxy().map(|proxy| scrubber.line(proxy)),
             began_at: clock.now(),
             since: head.seq.saturating_add(1),
             key: used.map(|key| scrubber.line(key.trim())),

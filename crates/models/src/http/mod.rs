@@ -146,18 +146,11 @@ impl Client {
         })
     }
 
-    /// One that reads what was heard earlier. The base URL is the whole address then.
-    pub(crate) fn of_tape(config: Config, tape: Tape) -> Result<Self, ConfigError> {
-        let mut client = Self::new(
-            Config { base_url: config.wire.default_url().into(), ..config.clone() },
-            &Limits::new(),
-        )?;
-        if let Ok(url) = Url::parse(&config.base_url) {
-            client.url = url;
-        }
-        client.at = Endpoint { wire: config.wire, url: config.base_url.as_str().into(), proxy: None };
-        client.tape = Some(tape);
-        Ok(client)
+    /// One that reads what was heard earlier, of calls to `at`.
+    pub(crate) fn of_tape(config: Config, at: Endpoint, tape: Tape) -> Result<Self, ConfigError> {
+        let client = Self::new(config, &Limits::new())?;
+        let url = Url::parse(&at.url).unwrap_or_else(|_| client.url.clone());
+        Ok(Self { url, at, tape: Some(tape), ..client })
     }
 
     /// What is read instead of the network.

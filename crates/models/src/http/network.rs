@@ -80,9 +80,7 @@ fn of_tls(at: &Endpoint, error: &reqwest::Error) -> Option<Fault> {
 }
 
 /// The error and all that lies below it. What an I/O error wraps is no source of it, and counts.
-fn causes<'a>(
-    error: &'a (dyn StdError + 'static),
-) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
         let error: &'a (dyn StdError + 'static) = *error;
         let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
