@@ -121,6 +121,9 @@ pub enum Error {
         /// What it does not take.
         parameter: Parameter,
     },
+    /// The vendor does not take an image of the conversation.
+    #[error("{0}; leave the image out, or make it smaller, or of another format")]
+    Image(Answer),
     /// The conversation is longer than the model's window, or than the vendor's size limit.
     #[error("{0}; shorten or compact the conversation")]
     ContextTooLong(Answer),
@@ -315,6 +318,7 @@ impl Error {
             Self::Unauthorized(answer)
             | Self::Overloaded(answer)
             | Self::BadRequest(answer)
+            | Self::Image(answer)
             | Self::ContextTooLong(answer)
             | Self::NoCredit(answer)
             | Self::NoSuchPath(answer)
@@ -357,6 +361,7 @@ impl Error {
             Self::Proxy { what, .. } => matches!(what, ByProxy::Unreachable),
             Self::Unauthorized(_)
             | Self::BadRequest(_)
+            | Self::Image(_)
             | Self::Unsupported { .. }
             | Self::ContextTooLong(_)
             | Self::NotFound { .. }

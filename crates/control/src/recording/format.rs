@@ -68,6 +68,8 @@ pub const EVENTS: &str = "events.jsonl";
 pub const INHERITED: &str = "inherited.jsonl";
 /// One directory for each try of a model call.
 pub const CALLS: &str = "calls";
+/// The directory of the images that the agent looked at, each named by the digest of its bytes.
+pub const IMAGES: &str = "images";
 /// The exact request, in a call's directory.
 pub const REQUEST: &str = "request.json";
 /// What is known of a call when it is over, in its directory.

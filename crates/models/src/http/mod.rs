@@ -38,7 +38,7 @@ use crate::config::{Config, Credential, Error as ConfigError};
 use crate::limit::rules::{Need, Said};
 use crate::limit::{Limiter, Limits, Permit, TooLong};
 use crate::tape::{End, Heard, Tap, Tape};
-use crate::{Delta, Response, Secret, Usage, Wire};
+use crate::{Delta, Response, Secret, Usage, Wire, image};
 
 /// A shorter wait for the vendor's limits is not told.
 const WORTH_TELLING: Duration = Duration::from_secs(1);
@@ -192,7 +192,7 @@ impl Client {
                 .inspect_err(|late| heard(Heard::End(&End::of_late(late))))?;
             let failure = match self.attempt::<F>(&asked, body.clone(), &permit, on_delta, &heard).await {
                 Ok(response) => {
-                    self.warmed(body.len(), &response.usage);
+                    self.warmed(image::weight(&body), &response.usage);
                     return Ok(Response { attempts: attempt, lost, ..response });
                 }
                 Err(failure) => failure,
@@ -243,7 +243,7 @@ impl Client {
         }
         let head: Head = serde_json::from_slice(body)
             .map_err(|source| call::Error::NotARequest { at: self.at.clone(), source })?;
-        let input = self.expected_input(body.len());
+        let input = self.expected_input(image::weight(body));
         let of = match self.config.wire {
             // Answers are counted as they come.
             Wire::Messages => [1, input, input, 1],

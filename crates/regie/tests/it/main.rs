@@ -10,6 +10,7 @@ mod crash;
 mod done;
 mod fork;
 mod goal;
+mod images;
 mod init;
 #[cfg(target_os = "linux")]
 mod jail;
