@@ -11,6 +11,7 @@ pub(crate) mod done;
 mod extras;
 mod finish;
 mod fork;
+mod outage;
 mod relief;
 mod said;
 mod setup;
@@ -24,7 +25,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::budget::Amount;
 use domain::run::End;
-use domain::{Effect, Header, Payload, Risk, RunState, StepKind, StepNo};
+use domain::step::OUTAGE;
+use domain::{Effect, Header, Payload, Risk, RunState, StepKind, StepNo, Timestamp};
 use kernel::driver::{ComposeError, Driver, Next, Request, StepSpec};
 use models::catalogue;
 use serde::Serialize;
@@ -32,6 +34,7 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::host::{self, CheckpointRequest, VerdictRequest};
 pub use done::TOOL as DEFINE_DONE;
+pub use outage::Patience;
 pub use stall::CODE as STALLED;
 use view::{Stage, View};
 
@@ -50,6 +53,11 @@ pub(crate) const UNCLEARED: &str = "native/1";
 /// Whether this driver drives runs that were started with the driver `name`.
 pub fn drives(name: &str) -> bool {
     [NAME, PLAIN, UNWATCHED, UNCLEARED].contains(&name)
+}
+
+/// Whether it is the driver itself that lets a run rest with this code.
+pub fn rests_for(code: &str) -> bool {
+    code == STALLED || crate::failure::OUTAGES.contains(&code)
 }
 
 /// The native driver of one run.
@@ -208,21 +216,14 @@ impl Driver for Native {
             Stage::Asking => self.ask(StepKind::ModelCall),
             Stage::Compacting => self.ask(StepKind::Compaction),
             Stage::Acting => self.act(),
-            Stage::Pausing { until, why } => Next::Run(vec![StepSpec {
-                kind: StepKind::Timer,
-                effect: Effect::Read,
-                risk: Risk::Read,
-                tool: "timer".into(),
-                request: Request::Whole(json(&Reason { reason: why })),
-                reserve: Amount::default(),
-                timeout: 0,
-                due: Some(*until),
-            }]),
+            Stage::Pausing { until, why } => sleep("timer", *until, why),
+            Stage::WaitingOut { until, why } => sleep(OUTAGE, *until, why),
             Stage::Checkpointing | Stage::Following | Stage::Saving { .. } => self.checkpoint(),
             Stage::Judging | Stage::Trying => self.judge(),
             Stage::Stalled { what } => {
                 Next::Rest { code: STALLED.into(), hint: self.view.stalled_hint(what) }
             }
+            Stage::Out { code, hint } => Next::Rest { code: code.clone(), hint: hint.clone() },
             Stage::Merging => match self.view.merge_request() {
                 Some(request) => self.host_step(StepKind::ToolCall, host::MERGE, Risk::External, &request),
                 None => ended(End::Failed, "there is no commit to merge; please report it".into()),
@@ -247,6 +248,20 @@ impl Driver for Native {
         let composed = (view.config.compose)(&view.request_at(kind, view.offset.saturating_add(upto)));
         composed.map_err(|error| failed(error.to_string()))
     }
+}
+
+/// A timer, and what the owner is shown of it.
+fn sleep(tool: &str, until: Timestamp, reason: &str) -> Next {
+    Next::Run(vec![StepSpec {
+        kind: StepKind::Timer,
+        effect: Effect::Read,
+        risk: Risk::Read,
+        tool: tool.into(),
+        request: Request::Whole(json(&Reason { reason })),
+        reserve: Amount::default(),
+        timeout: 0,
+        due: Some(until),
+    }])
 }
 
 #[derive(Serialize)]

@@ -219,6 +219,10 @@ impl View {
     pub(super) fn resumed(&mut self, seq: u64) {
         self.failures = 0;
         self.pauses = 0;
+        self.outage.end();
+        if matches!(self.stage, Stage::Out { .. }) {
+            self.stage = Stage::Asking;
+        }
         if let Stage::Stalled { what } = &self.stage {
             let text = prompt::goes_on(what);
             self.say(seq, text);

@@ -14,6 +14,7 @@ use models::{Block, Extras, Message, Request};
 use super::conversation::Conversation;
 use super::done::Definition;
 use super::extras::Asked;
+use super::outage::Outage;
 use super::relief::Relief;
 use super::stall::Stall;
 use super::turn::Turn;
@@ -42,6 +43,10 @@ pub(super) enum Stage {
     Stalled { what: String },
     /// The vendor asked to wait; or nothing is waited for, and the reason is what the owner is to see.
     Pausing { until: Timestamp, why: String },
+    /// The vendor is out, and is asked again when this has passed.
+    WaitingOut { until: Timestamp, why: String },
+    /// The vendor was out for longer than it is waited for, and the run rests.
+    Out { code: String, hint: String },
     /// The workspace is committed before the criteria are judged.
     Checkpointing,
     /// Regie's line moved under the proposal: the same commit, with the line as it is now, is judged and
@@ -114,6 +119,7 @@ pub(super) struct View {
     /// Model calls in a row that failed, and of them those that the vendor asked to delay.
     pub(super) failures: u32,
     pub(super) pauses: u32,
+    pub(super) outage: Outage,
     /// Answers in a row that had to be asked to go on.
     pub(super) nudges: u32,
     /// Refusals of the stop hook in a row on the same commit.
@@ -173,6 +179,7 @@ impl View {
             touched: false,
             failures: 0,
             pauses: 0,
+            outage: Outage::default(),
             nudges: 0,
             refusals: 0,
             refused_at: None,
@@ -217,7 +224,9 @@ impl View {
                     self.denied(seq, job, reason);
                 }
             }
-            Fact::TimerFired { step } if matches!(self.stage, Stage::Pausing { .. }) => {
+            Fact::TimerFired { step }
+                if matches!(self.stage, Stage::Pausing { .. } | Stage::WaitingOut { .. }) =>
+            {
                 self.jobs.remove(step);
                 self.stage = Stage::Asking;
             }
@@ -263,6 +272,7 @@ impl View {
         let is_old = started.driver == super::UNCLEARED || started.driver == super::UNWATCHED;
         self.stall.watches = !is_old;
         self.written.watches = started.driver == super::NAME;
+        self.outage = Outage::of(started.driver == super::NAME);
         self.definition.is_asked =
             !is_old && mission.done.is_empty() && self.config.toolbox.find(super::done::TOOL).is_some();
         match (started.forked.as_deref(), is_first) {
