@@ -26,13 +26,14 @@ use bytes::Bytes;
 use domain::budget::Amount;
 use domain::run::End;
 use domain::step::OUTAGE;
-use domain::{Effect, Header, Payload, Risk, RunState, StepKind, StepNo, Timestamp};
+use domain::{Effect, Header, Mission, Payload, Risk, RunState, StepKind, StepNo, Timestamp};
 use kernel::driver::{ComposeError, Driver, Next, Request, StepSpec};
 use models::catalogue;
 use serde::Serialize;
 
 use crate::config::Config;
 use crate::host::{self, CheckpointRequest, VerdictRequest};
+use crate::prompt;
 pub use done::TOOL as DEFINE_DONE;
 pub use outage::Patience;
 pub use stall::CODE as STALLED;
@@ -58,6 +59,17 @@ pub fn drives(name: &str) -> bool {
 /// Whether it is the driver itself that lets a run rest with this code.
 pub fn rests_for(code: &str) -> bool {
     code == STALLED || crate::failure::OUTAGES.contains(&code)
+}
+
+/// The first request of a run of this mission, and its tokens as the driver counts them before a vendor has.
+/// With more than [`Config::compaction_threshold`] the run gets nowhere: nothing in it can be left out.
+pub fn first(config: Config, mission: &Mission) -> (models::Request, u64) {
+    let goal = prompt::first(mission, &config.toolbox);
+    let mut view = View::new(Arc::new(config));
+    view.request.model.clone_from(&mission.model);
+    view.pin(0, goal);
+    let request = models::Request { extras: extras::of(mission), ..view.request_at(StepKind::ModelCall, 0) };
+    (request, view.conversation.tokens(view.fixed))
 }
 
 /// The native driver of one run.

@@ -49,13 +49,21 @@ fn a_run_that_waits_says_so_reads_what_is_said_and_asks_at_once_when_it_is_resum
     world.restart();
     world.block(world.control().run_say(&run, Say { text: "look at the sums".into(), now: false })).unwrap();
     assert_eq!(world.until(&run, |_| true).status, "active");
-    world.block(world.control().run_resume(&run, Resume { vendor: world.vendor(), record: None })).unwrap();
-    let gate = world.gate(&run);
+    let resume = || {
+        let with_key = Resume { vendor: world.vendor(), record: None };
+        world.block(world.control().run_resume(&run, with_key)).unwrap();
+    };
+    resume();
+    // It has all its attempts again; the server takes what begins with other words for another conversation.
+    world.until(&run, |_| waits(&world, &run) == 2);
     let asked = world.model_requests();
+    assert_eq!(asked.len(), 2 * TRIED as usize);
+    assert!(!asked[0]["messages"].to_string().contains("look at the sums"));
     assert!(asked[TRIED as usize]["messages"].to_string().contains("look at the sums"));
+    resume();
+    let gate = world.gate(&run);
     world.answer(&gate, "approve").unwrap();
     assert_eq!(world.ended(&run).0, "done");
-    assert_eq!(waits(&world, &run), 1);
 }
 
 #[test]

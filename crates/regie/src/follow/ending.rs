@@ -64,10 +64,10 @@ fn merged(merge: &Merge, commit: &str) -> String {
 /// The model of another vendor whose key is there, for a run that rests or has ended because its vendor is out.
 fn elsewhere(run: &api::Run, reach: &Reach) -> Option<&'static str> {
     let reason = run.reason.as_deref().filter(|_| run.end.as_deref() == Some("failed"));
-    let is_why = |code: &&str| {
-        run.code.as_deref() == Some(*code) || reason.is_some_and(|why| why.contains(&format!("({code})")))
+    let is_why = |code: &str| {
+        run.code.as_deref() == Some(code) || reason.is_some_and(|why| why.contains(&format!("({code})")))
     };
-    OUTAGES.iter().find(is_why)?;
+    OUTAGES.iter().find(|code| is_why(code))?;
     let others = [Wire::Messages, Wire::Responses].into_iter();
     let mut others = others.filter(|wire| *wire != Wire::of(&run.model));
     others.find(|wire| *reach.status(*wire) == Status::Ready).and_then(|wire| Role::Worker.model(wire))
@@ -191,7 +191,8 @@ mod tests {
                 _ => Status::Ready,
             })
         ));
-        let mut rests = super::tests::run("parked", None);
+        let mut rests = run.clone();
+        rests.end = None;
         (rests.reason, rests.code) = (None, Some("model.overloaded".into()));
         assert_eq!(
             again(&rests, &both),
