@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use models::{Adapter, Config, Wire, call};
+use models::{Adapter, Config, Provider as _, Wire, call};
 use testkit::script::{self, Options, Server};
 
 use crate::{ask, config, request_on, say};
@@ -77,9 +77,13 @@ async fn every_status_is_typed() {
     let all: String = (400..600).map(scenario).collect();
     for wire in Wire::ALL {
         let server = serve(&all).await;
+        let config = Config { wire, max_attempts: 2, ..config(server.base_url()) };
+        let provider = Adapter::connect(config).unwrap();
         for status in 400..600_u16 {
             let before = server.served().len();
-            let error = asked(wire, &server, &format!("Status {status}.")).await.unwrap_err();
+            let request = request_on(wire, vec![say(&format!("Status {status}."))]);
+            let body = provider.compose(&request).unwrap();
+            let error = provider.call(body, &mut |_| {}).await.unwrap_err();
             let kind = match status {
                 400 | 422 => "BadRequest",
                 401 | 403 => "Unauthorized",
