@@ -343,17 +343,28 @@ impl Error {
     }
 }
 
-/// What the network says of an address that nothing came back from.
-fn unreached(source: &(dyn std::error::Error + Send + Sync + 'static)) -> &'static str {
+const UNKNOWN: &str = ": no address is known for its name";
+const CLOSED: &str = ": nothing listens there";
+const MUTE: &str = ": it does not answer";
+const CUT_OFF: &str = ": no way leads there";
+
+/// All that the network says of an address that nothing came back from.
+pub(crate) const UNREACHED: [&str; 4] = [UNKNOWN, CLOSED, MUTE, CUT_OFF];
+
+/// Which of that it says; nothing when it is none of it.
+pub(crate) fn unreached(source: &(dyn std::error::Error + Send + Sync + 'static)) -> &'static str {
     use std::io::ErrorKind;
+    if let Some(taped) = source.downcast_ref::<crate::tape::Said>() {
+        return taped.unreached;
+    }
     if source.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_dns) {
-        return ": no address is known for its name";
+        return UNKNOWN;
     }
     let kinds = causes(source).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     let known = |kind| match kind {
-        ErrorKind::ConnectionRefused => Some(": nothing listens there"),
-        ErrorKind::TimedOut => Some(": it does not answer"),
-        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(": no way leads there"),
+        ErrorKind::ConnectionRefused => Some(CLOSED),
+        ErrorKind::TimedOut => Some(MUTE),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(CUT_OFF),
         _ => None,
     };
     kinds.map(std::io::Error::kind).find_map(known).unwrap_or("")

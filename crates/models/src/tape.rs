@@ -75,6 +75,9 @@ pub enum End {
     Unreachable {
         /// What the network said.
         why: String,
+        /// What that is told as; empty when it is nothing known.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        told: String,
     },
     /// The connection broke.
     Broken {
@@ -130,8 +133,12 @@ pub struct Played {
 
 /// What the network said, in its words.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Said(String);
+#[error("{why}")]
+pub(crate) struct Said {
+    why: String,
+    /// What is told of an address that nothing came back from.
+    pub(crate) unreached: &'static str,
+}
 
 /// Makes a call again from what was heard, without a network and without waiting: the same
 /// classification, the same retries, the same fold. `endpoint` is what the errors name, and `echo`
@@ -185,7 +192,11 @@ impl Tape {
     /// The next answer.
     pub(crate) fn answer(&self, at: &Endpoint, idle: Duration) -> Result<Answer, call::Error> {
         let mut reel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = |why: String| Box::new(Said(why)) as Box<dyn std::error::Error + Send + Sync>;
+        let boxed = |why: String, unreached: &'static str| {
+            Box::new(Said { why, unreached }) as Box<dyn std::error::Error + Send + Sync>
+        };
+        let said = |why: String| boxed(why, "");
+        let known = |told: &str| call::UNREACHED.into_iter().find(|known| *known == told).unwrap_or_default();
         let at = at.clone();
         let Some(attempt) = reel.attempts.pop_front() else {
             reel.is_short = true;
@@ -193,7 +204,9 @@ impl Tape {
         };
         let Some(head) = attempt.head else {
             return Err(match attempt.end {
-                Some(End::Unreachable { why }) => call::Error::Connect { at, source: said(why) },
+                Some(End::Unreachable { why, told }) => {
+                    call::Error::Connect { at, source: boxed(why, known(&told)) }
+                }
                 Some(End::Silent { .. }) => call::Error::Idle { at, after: idle },
                 Some(End::Broken { why }) => call::Error::Cut { at, source: Some(said(why)) },
                 Some(End::Outside { why }) => {
@@ -206,7 +219,7 @@ impl Tape {
             });
         };
         let broken = match attempt.end {
-            Some(End::Broken { why } | End::Unreachable { why }) => Some(Broken::Network(said(why))),
+            Some(End::Broken { why } | End::Unreachable { why, .. }) => Some(Broken::Network(said(why))),
             Some(End::Silent { .. }) => Some(Broken::Idle),
             Some(End::TooLong) => Some(Broken::TooLong),
             Some(End::Read | End::Held { .. } | End::Outside { .. }) | None => None,
@@ -261,7 +274,9 @@ impl End {
     pub(crate) fn of_error(error: &call::Error) -> Self {
         let why = || std::error::Error::source(error).map(domain::causes::in_full).unwrap_or_default();
         match error {
-            call::Error::Connect { .. } => Self::Unreachable { why: why() },
+            call::Error::Connect { source, .. } => {
+                Self::Unreachable { why: why(), told: call::unreached(&**source).to_owned() }
+            }
             call::Error::Idle { after, .. } => Self::silent(*after),
             call::Error::Cut { .. } => Self::Broken { why: why() },
             other => Self::Outside { why: other.to_string() },
