@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use domain::{Digest, Fact, Mission, Recorded};
 use engine::config::Compose;
+use engine::native::Patience;
 use engine::{Config, Native, Toolbox};
 use kernel::Driver;
 use kernel::host::Drivers;
@@ -17,12 +18,19 @@ use crate::view;
 pub struct NativeDrivers {
     artifacts: Arc<dyn Artifacts>,
     compose: Compose,
+    patience: Patience,
 }
 
 impl NativeDrivers {
     /// Drivers whose requests are composed by `compose`.
     pub fn new(artifacts: Arc<dyn Artifacts>, compose: Compose) -> Self {
-        Self { artifacts, compose }
+        Self { artifacts, compose, patience: Patience::default() }
+    }
+
+    /// With another patience for a vendor that is out.
+    #[must_use]
+    pub fn with_patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
     }
 
     fn artifact(&self, digest: Digest) -> Result<Vec<u8>, Refused> {
@@ -54,7 +62,7 @@ impl Drivers for NativeDrivers {
         let artifacts = Arc::clone(&self.artifacts);
         let images = move |digest| artifacts.get(digest).map_err(|error| view::with_causes(&error));
         let config = Config::new(system, toolbox, Arc::clone(&self.compose)).on(terms);
-        let config = Config { images: Arc::new(images), ..config };
+        let config = Config { images: Arc::new(images), patience: self.patience, ..config };
         Ok(Box::new(Native::new(Arc::new(config))))
     }
 }

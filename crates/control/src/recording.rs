@@ -43,4 +43,4 @@ mod strings;
 
 pub use format::{MANIFEST, Manifest, Whole};
 pub use recorder::Recorder;
-pub use replay::{Replayed, replay};
+pub use replay::{Replayed, Taken, replay};

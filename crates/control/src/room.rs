@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use domain::Mission;
-use engine::Toolbox;
+use engine::{Config, Toolbox, native};
+use models::Provider;
 use models::catalogue;
 use models::count::{self, Count};
-use models::{Block, Message, Provider, Request};
 
 use crate::Control;
 use crate::error::{Error, Kind};
@@ -30,35 +30,40 @@ impl Control {
         });
         // What cannot be read or composed is the driver's to say, with the run on record.
         let Ok((system, toolbox)) = read.await else { return Ok(()) };
-        let goal = engine::prompt::first(mission, &toolbox);
-        let first = Request {
-            model: mission.model.clone(),
-            max_tokens: terms.max_output,
-            system,
-            tools: toolbox.specs(),
-            messages: vec![Message::user(vec![Block::text(&goal)])],
-            effort: terms.effort,
-            extras: models::Extras::default(),
-        };
+        let window = terms.window;
+        let config = Config::new(system, toolbox, Arc::new(models::wire::compose)).on(terms);
+        let most = config.compaction_threshold();
+        let Ok((first, tokens)) = native::first(config, mission) else { return Ok(()) };
         let Ok(body) = provider.compose(&first) else { return Ok(()) };
-        if count::estimate(&body).tokens <= terms.window / 2 {
+        if tokens <= most && count::estimate(&body).tokens <= window / 2 {
             return Ok(());
         }
         let counted = provider.count(&body).await;
-        match counted.tokens.saturating_add(SMALLEST_ANSWER) <= terms.window {
+        if counted.tokens.saturating_add(SMALLEST_ANSWER) > window {
+            return Err(too_small(mission, counted, window));
+        }
+        // The driver compacts above this, and of a conversation that has only begun there is nothing to compact.
+        match tokens <= most {
             true => Ok(()),
-            false => Err(too_small(mission, counted, terms.window)),
+            false => Err(refused(format!(
+                "the first request to `{}` has about {tokens} tokens, more than the {most} that are used of its \
+                 window of {window} before a conversation is compacted",
+                mission.model
+            ))),
         }
     }
 }
 
 fn too_small(mission: &Mission, counted: Count, window: u64) -> Error {
-    let detail = format!(
+    refused(format!(
         "the first request to `{}` has {} tokens ({}), and its window of {window} tokens has no room for that and an answer",
         mission.model,
         counted.tokens,
         counted.how.words(),
-    );
+    ))
+}
+
+fn refused(detail: String) -> Error {
     Error::new(Kind::Invalid, "model.window_too_small", detail).hint(
         "shorten the goal or AGENTS.md (what is in a file of the repository need not be in the goal), or choose a \
          model with a longer window with --model",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::fact::{Parking, RunStarted};
 use domain::run::Status;
+use domain::step::OUTAGE;
 use domain::{Fact, Mission, Recorded, RunId, RunState};
 use kernel::machine::Order;
 use kernel::port::{Journal, JournalError, RunRow};
@@ -172,7 +173,7 @@ impl Control {
     /// Lets a run go on.
     ///
     /// # Errors
-    /// When there is no such run, or it does not rest.
+    /// When there is no such run, or it was told to stop and does not rest yet.
     pub async fn run_resume(&self, name: &str, request: Resume) -> Result<(), Error> {
         let run = self.resolve(name).await?;
         let recording = self.recording_prepare(request.record.as_ref()).await?;
@@ -189,6 +190,10 @@ impl Control {
             let detail = format!("run {run} was told to stop, and does not rest yet");
             return Err(Error::new(Kind::Conflict, "run.stopping", detail)
                 .hint("`regie resume` again when `regie runs` shows it parked"));
+        }
+        // One that waits for its vendor asks again.
+        if state.status == Status::Active && state.outages().next().is_some() {
+            return Ok(self.host.order(run, Order::Resume { by: OWNER.into() }).await?);
         }
         // A run that moves needs no order; one that no task drives (its load failed) needs a launch.
         if state.status == Status::Active {
@@ -314,10 +319,26 @@ fn open_gates(journal: &dyn Journal, row: &RunRow) -> Result<Vec<String>, Error>
     Ok(gates.iter().filter(|gate| gate.run == row.run).map(|gate| gate.gate.to_string()).collect())
 }
 
+/// What an active run waits for when its vendor is out: the last thing that it did was to set that timer.
+fn waits_for(journal: &dyn Journal, row: &RunRow) -> Result<Option<String>, Error> {
+    #[derive(serde::Deserialize)]
+    struct Request {
+        reason: String,
+    }
+    let last = journal.history(row.run, row.head.seq.saturating_sub(2), 2)?;
+    let [planned, set] = &last[..] else { return Ok(None) };
+    Ok(match (&planned.header.fact, &set.header.fact, &planned.payload) {
+        (Fact::StepPlanned(step), Fact::TimerSet { .. }, Some(payload)) if step.tool == OUTAGE => {
+            serde_json::from_slice::<Request>(&payload.0).ok().map(|request| request.reason)
+        }
+        _ => None,
+    })
+}
+
 /// Why a run ended or rests: its last event says so.
 fn last_words(journal: &dyn Journal, row: &RunRow) -> Result<(Option<String>, Option<String>), Error> {
     if row.status == "active" {
-        return Ok((None, None));
+        return Ok((waits_for(journal, row)?, None));
     }
     let last = journal.history(row.run, row.head.seq.saturating_sub(1), 1)?.into_iter().next();
     Ok(match last.map(|event| (event.header.fact, event.payload)) {

@@ -41,18 +41,19 @@ impl Vendors {
         self.lock().insert(run, provider);
     }
 
-    /// Connects and keeps when a client handed the model's key over, or the model needs none; otherwise
-    /// what is kept stays.
+    /// Connects and keeps when a client handed the model's key over; otherwise what is kept stays. A server of
+    /// one's own needs no key: it is the address that counts, and none is taken for the usual one only where
+    /// nothing is kept.
     ///
     /// # Errors
     /// When the address or the key makes no sense.
     pub fn renew(&self, run: RunId, model: &str, vendor: &Vendor) -> Result<(), Error> {
-        let has_key = match Wire::of(model) {
+        let is_handed_over = match Wire::of(model) {
             Wire::Messages => vendor.api_key.is_some() || vendor.auth_token.is_some(),
             Wire::Responses => vendor.openai_api_key.is_some(),
-            Wire::Chat => true,
+            Wire::Chat => vendor.local_base_url.is_some() || self.provider(run).is_none(),
         };
-        if !has_key {
+        if !is_handed_over {
             return Ok(());
         }
         let provider = self.connect(model, vendor)?;

@@ -19,7 +19,7 @@ use crate::fact::{Fact, Parking, RunStarted, StepPlanned};
 use crate::gate::{Answer, Question};
 use crate::id::{GateId, RunId};
 use crate::lease::Decision;
-use crate::step::{StepKind, StepNo};
+use crate::step::{OUTAGE, StepKind, StepNo};
 use crate::time::{Millis, Timestamp};
 
 pub use decide::{Command, Refusal};
@@ -139,9 +139,9 @@ pub struct RunState {
     pub gates: BTreeMap<GateId, OpenGate>,
     /// Caps, reservations, spending.
     pub budget: Budget,
-    /// Time spent waiting for humans so far.
+    /// Time spent waiting for humans, and for who does not answer, so far.
     waited: Millis,
-    /// Since when it has been waiting for a human.
+    /// Since when it has been waiting for one of them.
     waiting_since: Option<Timestamp>,
     /// When its last event was decided.
     seen_at: Timestamp,
@@ -170,7 +170,7 @@ impl RunState {
     }
 
     /// The time that counts against [`Caps::millis`]: since the start, without what was spent waiting for
-    /// humans, and without the hours in which the machine slept or no daemon ran.
+    /// humans or through an outage, and without the hours in which the machine slept or no daemon ran.
     pub fn active_time(&self, now: Timestamp) -> Millis {
         let waiting = self.waiting_since.map_or_else(|| self.idle(now), |since| now.since(since));
         now.since(self.started_at).saturating_sub(self.waited.saturating_add(waiting))
@@ -188,6 +188,11 @@ impl RunState {
         });
         let longest = longest.max().unwrap_or(0).saturating_add(BETWEEN_STEPS);
         now.since(self.seen_at).saturating_sub(longest)
+    }
+
+    /// The timers that wait for somebody outside who does not answer.
+    pub fn outages(&self) -> impl Iterator<Item = StepNo> {
+        self.open.iter().filter(|(_, open)| open.waits_out()).map(|(step, _)| *step)
     }
 
     /// Whether the run is over.
@@ -270,7 +275,8 @@ impl RunState {
     }
 
     fn account_waiting(&mut self, at: Timestamp) {
-        let waits = !self.gates.is_empty() || matches!(self.status, Status::Parked { .. });
+        let parked = matches!(self.status, Status::Parked { .. });
+        let waits = parked || !self.gates.is_empty() || self.outages().next().is_some();
         match (waits, self.waiting_since) {
             (true, None) => self.waiting_since = Some(at),
             (false, Some(since)) => {
@@ -362,6 +368,11 @@ impl OpenStep {
             Phase::Intended { reserved, .. } | Phase::Uncertain { reserved } => reserved,
             _ => Amount::ZERO,
         }
+    }
+
+    fn waits_out(&self) -> bool {
+        let is_timer = self.planned.kind == StepKind::Timer && self.planned.tool == OUTAGE;
+        is_timer && matches!(self.phase, Phase::Sleeping { .. })
     }
 
     /// Whether the step is executed by somebody, rather than waiting for a human or an instant.

@@ -63,6 +63,10 @@ pub enum StepKind {
     Verdict,
 }
 
+/// The tool of a timer that waits for somebody outside who does not answer. That time is nobody's work: it
+/// does not count against the cap on time, and a resume ends the wait.
+pub const OUTAGE: &str = "outage";
+
 impl StepKind {
     /// The name in the API and the journal.
     pub const fn name(self) -> &'static str {

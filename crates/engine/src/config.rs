@@ -9,7 +9,7 @@ use domain::{Digest, Effect, Millis, Price, Risk, Terms};
 use models::{Effort, RawJson, Request, ToolSpec, catalogue};
 use serde::{Deserialize, Serialize};
 
-use crate::native::deferred;
+use crate::native::{Patience, deferred};
 
 /// When a call is ended that waits in a vendor's batch queue: somewhat after the day that vendors promise.
 const BATCH_TIMEOUT: Millis = 26 * 60 * 60 * 1000;
@@ -122,6 +122,8 @@ pub struct Config {
     pub setup_timeout: Millis,
     /// When a step of the host (checkpoint, merge, deliver) is ended.
     pub host_timeout: Millis,
+    /// How long a vendor is waited for that is out.
+    pub patience: Patience,
 }
 
 impl Config {
@@ -141,6 +143,7 @@ impl Config {
             tool_timeout: 10 * 60 * 1000,
             setup_timeout: 30 * 60 * 1000,
             host_timeout: 2 * 60 * 1000,
+            patience: Patience::default(),
         }
     }
 }

@@ -45,6 +45,17 @@ pub const IMAGE: &str = "model.image";
 /// The code of a conversation that is longer than the model's window.
 pub const CONTEXT_TOO_LONG: &str = "model.context_too_long";
 
+/// The codes of a vendor that is out: it cannot be reached, is silent, overloaded, answers 5xx, or lets nobody in
+/// for the time being. Nothing of it is the owner's to mend, and it passes.
+pub const OUTAGES: [&str; 6] = [
+    "model.unreachable",
+    "model.cut",
+    "model.idle",
+    "model.status",
+    "model.overloaded",
+    "model.rate_limited",
+];
+
 impl ModelFailure {
     /// Classifies an adapter's error at `now`.
     pub fn new(error: &Error, now: Timestamp) -> Self {
@@ -63,6 +74,16 @@ impl ModelFailure {
             retry_at: wait.map(|wait| now.plus(wait)),
             retryable: error.is_retryable(),
         }
+    }
+
+    /// Whether asking again later may help.
+    pub const fn may_pass(&self) -> bool {
+        self.retryable || self.retry_at.is_some()
+    }
+
+    /// Whether the vendor is out.
+    pub fn is_outage(&self) -> bool {
+        self.may_pass() && OUTAGES.contains(&self.code.as_str())
     }
 
     /// The parameter that the vendor does not take, when that is why.

@@ -12,6 +12,7 @@ mod extras;
 mod finish;
 mod fork;
 mod images;
+mod outage;
 mod relief;
 mod said;
 mod setup;
@@ -25,14 +26,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::budget::Amount;
 use domain::run::End;
-use domain::{Effect, Header, Payload, Risk, RunState, StepKind, StepNo};
+use domain::step::OUTAGE;
+use domain::{Effect, Header, Mission, Payload, Risk, RunState, StepKind, StepNo, Timestamp};
 use kernel::driver::{ComposeError, Driver, Next, Request, StepSpec};
 use models::catalogue;
 use serde::Serialize;
 
 use crate::config::Config;
 use crate::host::{self, CheckpointRequest, VerdictRequest};
+use crate::prompt;
 pub use done::TOOL as DEFINE_DONE;
+pub use outage::Patience;
 pub use stall::CODE as STALLED;
 use view::{Stage, View};
 
@@ -51,6 +55,26 @@ pub(crate) const UNCLEARED: &str = "native/1";
 /// Whether this driver drives runs that were started with the driver `name`.
 pub fn drives(name: &str) -> bool {
     [NAME, PLAIN, UNWATCHED, UNCLEARED].contains(&name)
+}
+
+/// Whether it is the driver itself that lets a run rest with this code.
+pub fn rests_for(code: &str) -> bool {
+    code == STALLED || code == crate::failure::IMAGE || crate::failure::OUTAGES.contains(&code)
+}
+
+/// The first request of a run of this mission, and its tokens as the driver counts them before a vendor has.
+/// With more than [`Config::compaction_threshold`] the run gets nowhere: nothing in it can be left out.
+///
+/// # Errors
+/// Why it cannot be composed.
+pub fn first(config: Config, mission: &Mission) -> Result<(models::Request, u64), String> {
+    let goal = prompt::first(mission, &config.toolbox);
+    let mut view = View::new(Arc::new(config));
+    view.request.model.clone_from(&mission.model);
+    view.pin(0, goal);
+    let request = view.request_at(StepKind::ModelCall, 0)?;
+    let tokens = view.conversation.tokens(view.fixed);
+    Ok((models::Request { extras: extras::of(mission), ..request }, tokens))
 }
 
 /// The native driver of one run.
@@ -209,25 +233,14 @@ impl Driver for Native {
             Stage::Asking => self.ask(StepKind::ModelCall),
             Stage::Compacting => self.ask(StepKind::Compaction),
             Stage::Acting => self.act(),
-            Stage::Pausing { until, why } => Next::Run(vec![StepSpec {
-                kind: StepKind::Timer,
-                effect: Effect::Read,
-                risk: Risk::Read,
-                tool: "timer".into(),
-                request: Request::Whole(json(&Reason { reason: why })),
-                reserve: Amount::default(),
-                timeout: 0,
-                due: Some(*until),
-            }]),
+            Stage::Pausing { until, why } => sleep("timer", *until, why),
+            Stage::WaitingOut { until, why } => sleep(OUTAGE, *until, why),
             Stage::Checkpointing | Stage::Following | Stage::Saving { .. } => self.checkpoint(),
             Stage::Judging | Stage::Trying => self.judge(),
             Stage::Stalled { what } => {
                 Next::Rest { code: STALLED.into(), hint: self.view.stalled_hint(what) }
             }
-            Stage::Refused { code, message } => Next::Rest {
-                code: code.clone(),
-                hint: format!("{message}; no image is left that could be hidden. `regie resume` asks again"),
-            },
+            Stage::Resting { code, hint } => Next::Rest { code: code.clone(), hint: hint.clone() },
             Stage::Merging => match self.view.merge_request() {
                 Some(request) => self.host_step(StepKind::ToolCall, host::MERGE, Risk::External, &request),
                 None => ended(End::Failed, "there is no commit to merge; please report it".into()),
@@ -251,6 +264,20 @@ impl Driver for Native {
         };
         view.composed(kind, view.offset.saturating_add(upto)).map_err(failed)
     }
+}
+
+/// A timer, and what the owner is shown of it.
+fn sleep(tool: &str, until: Timestamp, reason: &str) -> Next {
+    Next::Run(vec![StepSpec {
+        kind: StepKind::Timer,
+        effect: Effect::Read,
+        risk: Risk::Read,
+        tool: tool.into(),
+        request: Request::Whole(json(&Reason { reason })),
+        reserve: Amount::default(),
+        timeout: 0,
+        due: Some(until),
+    }])
 }
 
 #[derive(Serialize)]

@@ -51,7 +51,7 @@ pub fn system(instructions: Option<&str>) -> String {
 }
 
 /// The first message of a mission that begins now with these tools.
-pub fn first(mission: &Mission, toolbox: &Toolbox) -> String {
+pub(crate) fn first(mission: &Mission, toolbox: &Toolbox) -> String {
     goal(mission, mission.done.is_empty() && toolbox.find(done::TOOL).is_some())
 }
 

@@ -11,6 +11,7 @@ use std::fmt;
 
 use domain::fact::{Parking, StepPlanned};
 use domain::gate::{Answer, Question};
+use domain::step::OUTAGE;
 use domain::{
     Amount, Fact, GateId, Header, Image, Millis, Mission, Outcome, Payload, Recorded, StepKind, StepNo,
     Timestamp,
@@ -154,8 +155,13 @@ impl Timeline {
                 self.notes.answered(item.kind, payload);
                 Some(self.notes.note(item))
             }
+            // An outage is told while it lasts, any other wait once it is over.
+            Fact::TimerSet { step, .. } => {
+                let open = self.open.get(step).filter(|open| open.planned.tool == OUTAGE)?;
+                Some(item(Kind::Timer, open.title.clone()))
+            }
             Fact::TimerFired { step } => {
-                let open = self.open.remove(step)?;
+                let open = self.open.remove(step).filter(|open| open.planned.tool != OUTAGE)?;
                 Some(item(Kind::Timer, open.title))
             }
             Fact::GateOpened { gate, question, decision, subject, .. } => {

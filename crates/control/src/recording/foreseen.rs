@@ -85,7 +85,7 @@ impl Foreseen {
             match fact {
                 Fact::StepCompleted { step, .. } => ended.push(*step),
                 Fact::Parked { reason: Parking::Blocked { code, .. } } => {
-                    return (code != engine::native::STALLED).then_some(ended);
+                    return (!engine::native::rests_for(code)).then_some(ended);
                 }
                 Fact::Parked { .. }
                 | Fact::Claimed { .. }

@@ -39,12 +39,23 @@ pub struct Replayed {
     pub steps: u64,
     /// How many calls were read from the wire again.
     pub calls: u64,
-    /// How many answers were taken from the events: their calls were made before the recording began.
-    pub unheard: u64,
+    /// How many ends of calls were taken from the events.
+    pub taken: Taken,
     /// Whether the run was over.
     pub is_over: bool,
     /// Where it went another way.
     pub difference: Option<Difference>,
+}
+
+/// Ends of calls that are those on record, as nothing of the wire can tell them again.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// Of calls that were made before the recording began.
+    pub before: u64,
+    /// Of calls that went by the vendor's batch queue.
+    pub queued: u64,
+    /// Of calls that something between here and the vendor was in the way of.
+    pub outside: u64,
 }
 
 /// Replays a recording.
@@ -61,9 +72,9 @@ pub async fn replay(dir: &Path) -> Result<Replayed, read::Error> {
         Err(Stop::Read(error)) => return Err(error),
     };
     let is_over = matches!(replay.history.last().map(|event| &event.header.fact), Some(Fact::Ended { .. }));
-    let Replay { history, steps, calls, unheard, .. } = replay;
+    let Replay { history, steps, calls, taken, .. } = replay;
     let events = view::shown(&history);
-    Ok(Replayed { manifest: recording.manifest, events, steps, calls, unheard, is_over, difference })
+    Ok(Replayed { manifest: recording.manifest, events, steps, calls, taken, is_over, difference })
 }
 
 /// Why a replay goes no further.
@@ -111,7 +122,7 @@ struct Replay<'a> {
     masked: bool,
     steps: u64,
     calls: u64,
-    unheard: u64,
+    taken: Taken,
 }
 
 impl<'a> Replay<'a> {
@@ -137,7 +148,7 @@ impl<'a> Replay<'a> {
             masked,
             steps: 0,
             calls: 0,
-            unheard: 0,
+            taken: Taken::default(),
         }
     }
 

@@ -9,6 +9,7 @@ mod gates;
 mod jail;
 mod merges;
 mod missions;
+mod outage;
 mod restart;
 mod runs;
 mod say;

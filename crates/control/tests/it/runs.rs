@@ -1,6 +1,6 @@
 //! Runs: their names, how they are shown, and orders to them.
 
-use control::api::Resume;
+use control::api::{Resume, Vendor};
 use domain::RunId;
 use kernel::port::Journal as _;
 
@@ -32,6 +32,25 @@ fn a_run_is_meant_by_its_id_either_end_of_it_or_as_the_last() {
     assert_eq!((stopped.status(), stopped.code), (404, "run.not_found"));
     let listed = world.block(world.control().run_list(true)).unwrap();
     assert_eq!(listed.iter().map(|run| &run.run).collect::<Vec<_>>(), [&second, &first]);
+}
+
+#[test]
+fn a_run_at_a_server_of_ones_own_stays_there_unless_another_one_is_named() {
+    let world = World::new();
+    let vendors = &world.daemon().vendors;
+    let at = |url: &str| Vendor { local_base_url: Some(url.into()), ..Vendor::default() };
+    let run = RunId::from_bytes([7; 16]);
+    let renewed = |vendor: &Vendor| {
+        vendors.renew(run, "local/scripted", vendor).unwrap();
+        vendors.provider(run).unwrap().endpoint().to_owned()
+    };
+    let first = renewed(&at("http://127.0.0.1:4711"));
+    assert!(first.starts_with("http://127.0.0.1:4711"), "{first}");
+    // An answer from a shell that names no server.
+    assert_eq!(renewed(&Vendor::default()), first);
+    assert!(renewed(&at("http://127.0.0.1:4712")).starts_with("http://127.0.0.1:4712"));
+    vendors.forget(run);
+    assert!(renewed(&Vendor::default()).starts_with("http://127.0.0.1:11434"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use control::vendors::Vendors;
 use control::workspaces::StoreWorkspaces;
 use control::{Control, Error, Layout, Parts};
 use domain::{Digest, RunId};
+use engine::native::Patience;
 use journal::{FileArtifacts, SqliteJournal};
 use kernel::host::Ports;
 use kernel::port::{ArtifactError, Artifacts, Journal, Record, RecordError, Records};
@@ -62,6 +63,8 @@ pub(crate) struct World {
     rng: Arc<CountingRng>,
     /// What daemons are told of the machine.
     pub(crate) jail: Jail,
+    /// How long they wait for a vendor that is out.
+    pub(crate) patience: Patience,
     /// Dropped last: everything lies in it.
     scratch: tempfile::TempDir,
     _wires: Runtime,
@@ -103,6 +106,7 @@ impl World {
             clock: Arc::new(RuntimeClock::begin()),
             rng: Arc::default(),
             jail: Jail::Enforced,
+            patience: Patience::default(),
             scratch: tempfile::tempdir().unwrap(),
             _wires: wires,
         };
@@ -341,7 +345,9 @@ impl Daemon {
             authority: Arc::new(trust::Door::new(Arc::clone(&sqlite) as _, Arc::clone(&journal), u64::MAX)),
             executor: Arc::new(dispatch),
             workspaces: Arc::new(StoreWorkspaces::new(layout.clone(), Arc::clone(&journal))),
-            drivers: Arc::new(NativeDrivers::new(Arc::clone(&artifacts) as _, compose)),
+            drivers: Arc::new(
+                NativeDrivers::new(Arc::clone(&artifacts) as _, compose).with_patience(world.patience),
+            ),
             rng: Arc::clone(&world.rng) as _,
             journal,
             clock,

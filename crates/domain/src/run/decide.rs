@@ -61,7 +61,7 @@ pub enum Command {
     Cancel { by: String },
     /// Lets the run rest.
     Park { reason: Parking },
-    /// Lets a parked run go on.
+    /// Lets a parked run go on, or one that waits through an outage.
     Resume { by: String },
     /// Ends the run.
     End(End),
@@ -234,10 +234,13 @@ impl RunState {
                 self.moving()?;
                 Fact::Parked { reason }
             }
-            Command::Resume { by } => match self.status {
-                Status::Parked { .. } => Fact::Resumed { by },
-                _ => return Err(Refusal::NotParked),
-            },
+            Command::Resume { by } => {
+                // Who does not answer is asked again at once.
+                let fired = self.outages().map(|step| Fact::TimerFired { step });
+                let facts: Vec<_> = std::iter::once(Fact::Resumed { by }).chain(fired).collect();
+                let is_parked = matches!(self.status, Status::Parked { .. });
+                return if is_parked || facts.len() > 1 { Ok(facts) } else { Err(Refusal::NotParked) };
+            }
             Command::Say { by, now } => {
                 if self.cancelling {
                     return Err(Refusal::Cancelling);

@@ -38,16 +38,22 @@ impl View {
     pub(super) fn model_failed(&mut self, seq: u64, outcome: Outcome, bytes: &[u8]) {
         let failure = serde_json::from_slice(bytes).unwrap_or_else(|_| unexplained(outcome));
         let refused = failure.parameter();
-        let ModelFailure { code, message, hint, retry_at, retryable } = failure;
         if refused.is_some_and(|parameter| self.leave_out(seq, parameter)) {
             return;
         }
-        if code == IMAGE {
-            return self.hide_images(seq, code, &message);
+        if failure.code == IMAGE {
+            return self.hide_images(seq, failure.code, &failure.message);
         }
-        if code == CONTEXT_TOO_LONG && self.shorten(seq) {
+        if failure.code == CONTEXT_TOO_LONG && self.shorten(seq) {
             return;
         }
+        if self.outage.lasts() && failure.may_pass() {
+            return self.wait_out(&failure);
+        }
+        self.outage.begin(self.at);
+        let is_outage = failure.is_outage();
+        let told = failure.clone();
+        let ModelFailure { code, message, hint, retry_at, retryable } = failure;
         if let Some(until) = retry_at {
             self.pauses = self.pauses.saturating_add(1);
             if self.pauses <= PAUSES {
@@ -61,6 +67,9 @@ impl View {
                 return;
             }
         }
+        if is_outage && self.outage.is_waited_for() {
+            return self.wait_out(&told);
+        }
         let end = if code == CONTEXT_TOO_LONG { End::Blocked } else { End::Failed };
         let hint = if hint.is_empty() { hint } else { format!("; {hint}") };
         self.finish(end, format!("{message} ({code}){hint}; {}", self.kept()));
@@ -70,6 +79,7 @@ impl View {
     pub(super) fn model_works(&mut self) {
         self.failures = 0;
         self.pauses = 0;
+        self.outage.end();
     }
 
     fn take_answer(&mut self, seq: u64, response: &Response) {

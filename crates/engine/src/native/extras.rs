@@ -7,6 +7,12 @@ use models::{Extras, Parameter};
 
 use super::view::{Stage, View};
 
+/// What a run of this mission begins with. Only what was known then counts: what is known later may be more.
+pub(super) fn of(mission: &Mission) -> Extras {
+    let reasoning = mission.terms.as_ref().is_some_and(|terms| terms.reasoning);
+    Extras { cache_key: true, reasoning }
+}
+
 /// What is asked, by the position from which on it is.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
@@ -19,14 +25,7 @@ pub(super) struct Asked {
 impl Asked {
     /// A run begins, or goes on from another one, whose refusals hold for it as well.
     pub(super) fn begin(&mut self, seq: u64, driver: &str, mission: &Mission) {
-        let extras = match driver == super::NAME {
-            // Only what was known when the run began counts: what is known today may be more.
-            true => Extras {
-                cache_key: true,
-                reasoning: mission.terms.as_ref().is_some_and(|terms| terms.reasoning),
-            },
-            false => Extras::default(),
-        };
+        let extras = if driver == super::NAME { of(mission) } else { Extras::default() };
         let extras = self.refused.iter().fold(extras, |extras, parameter| extras.without(*parameter));
         self.since.push((seq, extras));
     }

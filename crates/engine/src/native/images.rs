@@ -151,7 +151,8 @@ impl View {
             self.say(seq, prompt::hidden(message));
             self.stage = Stage::Asking;
         } else {
-            self.stage = Stage::Refused { code, message: message.to_owned() };
+            let hint = format!("{message}; no image is left that could be hidden. `regie resume` asks again");
+            self.stage = Stage::Resting { code, hint };
         }
     }
 

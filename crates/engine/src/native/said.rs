@@ -41,7 +41,7 @@ impl View {
             Stage::Asking
                 | Stage::Trying
                 | Stage::Stalled { .. }
-                | Stage::Refused { .. }
+                | Stage::Resting { .. }
                 | Stage::Checkpointing
                 | Stage::Following
                 | Stage::Judging

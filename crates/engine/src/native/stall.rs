@@ -219,13 +219,14 @@ impl View {
     pub(super) fn resumed(&mut self, seq: u64) {
         self.failures = 0;
         self.pauses = 0;
+        self.outage.end();
+        if matches!(self.stage, Stage::Resting { .. }) {
+            self.stage = Stage::Asking;
+        }
         if let Stage::Stalled { what } = &self.stage {
             let text = prompt::goes_on(what);
             self.say(seq, text);
             self.stall.reset();
-            self.stage = Stage::Asking;
-        }
-        if matches!(self.stage, Stage::Refused { .. }) {
             self.stage = Stage::Asking;
         }
     }

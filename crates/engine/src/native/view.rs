@@ -15,6 +15,7 @@ use super::conversation::Conversation;
 use super::done::Definition;
 use super::extras::Asked;
 use super::images::Eyes;
+use super::outage::Outage;
 use super::relief::Relief;
 use super::stall::Stall;
 use super::turn::Turn;
@@ -41,10 +42,12 @@ pub(super) enum Stage {
     Trying,
     /// The run gets nowhere and rests.
     Stalled { what: String },
-    /// The vendor takes the conversation no longer, and the run rests.
-    Refused { code: String, message: String },
     /// The vendor asked to wait; or nothing is waited for, and the reason is what the owner is to see.
     Pausing { until: Timestamp, why: String },
+    /// The vendor is out, and is asked again when this has passed.
+    WaitingOut { until: Timestamp, why: String },
+    /// The vendor was out for longer than it is waited for, or takes the conversation no longer: the run rests.
+    Resting { code: String, hint: String },
     /// The workspace is committed before the criteria are judged.
     Checkpointing,
     /// Regie's line moved under the proposal: the same commit, with the line as it is now, is judged and
@@ -119,6 +122,7 @@ pub(super) struct View {
     /// Model calls in a row that failed, and of them those that the vendor asked to delay.
     pub(super) failures: u32,
     pub(super) pauses: u32,
+    pub(super) outage: Outage,
     /// Answers in a row that had to be asked to go on.
     pub(super) nudges: u32,
     /// Refusals of the stop hook in a row on the same commit.
@@ -179,6 +183,7 @@ impl View {
             touched: false,
             failures: 0,
             pauses: 0,
+            outage: Outage::default(),
             nudges: 0,
             refusals: 0,
             refused_at: None,
@@ -223,7 +228,9 @@ impl View {
                     self.denied(seq, job, reason);
                 }
             }
-            Fact::TimerFired { step } if matches!(self.stage, Stage::Pausing { .. }) => {
+            Fact::TimerFired { step }
+                if matches!(self.stage, Stage::Pausing { .. } | Stage::WaitingOut { .. }) =>
+            {
                 self.jobs.remove(step);
                 self.stage = Stage::Asking;
             }
@@ -270,6 +277,7 @@ impl View {
         let is_old = started.driver == super::UNCLEARED || started.driver == super::UNWATCHED;
         self.stall.watches = !is_old;
         self.written.watches = started.driver == super::NAME;
+        self.outage = Outage::of(started.driver == super::NAME);
         self.definition.is_asked =
             !is_old && mission.done.is_empty() && self.config.toolbox.find(super::done::TOOL).is_some();
         match (started.forked.as_deref(), is_first) {

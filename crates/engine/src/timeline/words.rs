@@ -1,6 +1,7 @@
 //! The titles of steps and ends.
 
 use domain::fact::{Forked, Purpose, RunStarted, StepPlanned};
+use domain::step::OUTAGE;
 use domain::{End, Image, Payload, StepKind};
 use models::Response;
 use serde::Deserialize;
@@ -38,6 +39,7 @@ pub(super) fn request_title(planned: &StepPlanned, payload: Option<&Payload>) ->
         (StepKind::Timer, _) if call.reason.as_ref().is_some_and(|why| why.starts_with(stall::REPLANS)) => {
             clean(&call.reason.unwrap_or_default(), 160)
         }
+        (StepKind::Timer, OUTAGE) => clean(&call.reason.unwrap_or_default(), 320),
         (StepKind::Timer, _) => format!("wait: {}", clean(&call.reason.unwrap_or_default(), 100)),
         (_, host::MERGE) => format!("merge this proposal into {}", clean(&line, 60)),
         (_, host::DELIVER) => format!("deliver to {}", clean(&line, 60)),

@@ -73,41 +73,6 @@ fn interrupted_calls_get_a_result_so_that_the_run_can_go_on() {
 }
 
 #[test]
-fn a_vendor_that_asks_to_wait_is_waited_for_and_asked_again() {
-    let mut world = World::new(&[]);
-    for round in 0..5 {
-        let step = world.one("claude-opus-5-5");
-        world.done(&step, Outcome::Failed, &failure("model.overloaded", Some(60_000), true));
-        let timer = world.one("timer");
-        assert_eq!(timer.kind, StepKind::Timer, "round {round}");
-        world.fire(&timer);
-    }
-    let step = world.one("claude-opus-5-5");
-    world.done(&step, Outcome::Failed, &failure("model.overloaded", Some(60_000), true));
-    let (end, reason) = world.end();
-    assert_eq!(end, End::Failed);
-    insta::assert_snapshot!(reason, @"the vendor failed (model.overloaded); try later; nothing was changed");
-}
-
-#[test]
-fn a_cut_stream_is_asked_again_three_times_and_an_answer_starts_the_count_again() {
-    let mut world = World::new(&[]);
-    let cut = failure("model.cut", None, true);
-    for _ in 0..3 {
-        let step = world.one("claude-opus-5-5");
-        world.done(&step, Outcome::Failed, &cut);
-    }
-    world.model(&calls(vec![shell("t1", "ls")]));
-    let step = world.one("shell");
-    world.done(&step, Outcome::Succeeded, &output("", 0));
-    for _ in 0..4 {
-        let step = world.one("claude-opus-5-5");
-        world.done(&step, Outcome::Failed, &cut);
-    }
-    assert_eq!(world.end().0, End::Failed);
-}
-
-#[test]
 fn a_failure_that_will_not_pass_ends_the_run_at_once() {
     for (code, expected) in [("model.bad_request", End::Failed), ("model.context_too_long", End::Blocked)] {
         let mut world = World::new(&[]);

@@ -11,6 +11,7 @@ mod flow;
 mod fork;
 mod golden;
 mod images;
+mod outage;
 mod relief;
 mod said;
 mod setup;

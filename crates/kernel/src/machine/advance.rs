@@ -7,6 +7,7 @@ use domain::fact::{Denial, End, Parking, RunStarted, StepPlanned};
 use domain::gate::{Answer, Question};
 use domain::lease::Verdict;
 use domain::run::{Command, OpenStep, Phase, Status as RunStatus};
+use domain::step::OUTAGE;
 use domain::{
     Decision, Digest, Effect, Millis, Outcome, Payload, Risk, RunId, Source, StepKind, StepNo, Timestamp,
 };
@@ -323,6 +324,7 @@ impl<D: Driver> Machine<D> {
             Request::Whole(bytes) => (Payload(bytes.to_vec()), None),
             Request::Composed(_) => (Payload::EMPTY, Some(upto)),
         };
+        let tool = spec.tool.clone();
         let planned = StepPlanned {
             step,
             kind: spec.kind,
@@ -337,8 +339,9 @@ impl<D: Driver> Machine<D> {
         self.must_with(context, Source::Agent, Command::Plan(planned), payload);
         self.requests.insert(step, bytes);
         if spec.kind == StepKind::Timer {
-            // No sleep outlasts the cap on time: the next step is then denied for it.
-            let due = spec.due.unwrap_or(context.now).min(context.now.plus(self.time_left(context)));
+            let due = spec.due.unwrap_or(context.now);
+            // No sleep that counts outlasts the cap on time: the next step is then denied for it.
+            let due = if tool == OUTAGE { due } else { due.min(context.now.plus(self.time_left(context))) };
             self.must(context, Command::SetTimer { step, due });
         }
     }

@@ -62,6 +62,7 @@ fn model(row: Row) -> Model {
         max_output: positive(row.max_tokens),
         vision: able("image_input"),
         thinking: able("thinking"),
+        adaptive: row.capabilities["thinking"]["types"]["adaptive"]["supported"].as_bool(),
         created: row.created_at.as_deref().and_then(seconds).filter(|at| *at > 0),
         display: row.display_name,
         ..Model::default()

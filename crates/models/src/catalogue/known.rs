@@ -77,10 +77,16 @@ impl Known {
             price: self.price.clone(),
             effort: None,
             batch: false,
-            reasoning: super::reasons(&self.model.name) && self.model.thinking != Some(false),
+            reasoning: self.reasons(),
             instead_of: None,
             blind: self.model.vision == Some(false),
         }
+    }
+
+    /// The endpoint's word first, then the built-in table's.
+    fn reasons(&self) -> bool {
+        let Model { name, thinking, adaptive, .. } = &self.model;
+        adaptive.unwrap_or_else(|| super::reasons(name) && *thinking != Some(false))
     }
 
     /// What an owner should know of the window, and how to mend it.

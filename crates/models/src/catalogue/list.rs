@@ -34,6 +34,9 @@ pub struct Model {
     /// Whether it reasons before it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<bool>,
+    /// Whether it reasons as it sees fit, and can be asked to show a summary of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adaptive: Option<bool>,
     /// When it was released, in seconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<u64>,

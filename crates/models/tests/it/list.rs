@@ -119,6 +119,7 @@ async fn pages_are_read_to_the_last() {
         "has_more":false,"last_id":"gpt-b"}"#;
     let url = routes(vec![("after_id=claude-a", second), ("GET /v1/models?limit=1000", first)]).await;
     let listing = provider(Wire::Messages, &url).list().await.unwrap();
+    assert_eq!(listing.models[0].adaptive, None);
     // A gateway may know another vendor's model, and that goes by this wire only with its prefix.
     assert_eq!(
         all(&listing),
@@ -129,6 +130,30 @@ async fn pages_are_read_to_the_last() {
     );
     assert_eq!(listing.models[0].created, Some(1_794_268_800));
     assert!(!listing.is_complete, "a gateway may know more than it tells");
+}
+
+#[tokio::test]
+async fn reasoning_is_asked_for_where_the_list_says_that_it_may_be() {
+    let row =
+        |id: &str, thinking: &str| format!(r#"{{"id":"{id}","capabilities":{{"thinking":{thinking}}}}}"#);
+    let types = |is: bool| {
+        format!(
+            r#"{{"supported":true,"types":{{"adaptive":{{"supported":{is}}},"enabled":{{"supported":true}}}}}}"#
+        )
+    };
+    let rows = [
+        row("claude-new", &types(true)),
+        row("claude-opus-5-5", &types(false)),
+        row("claude-sonnet-5-5", r#"{"supported":true}"#),
+        row("claude-haiku-5-5", r#"{"supported":false}"#),
+    ];
+    let list = format!(r#"{{"data":[{}],"has_more":false}}"#, rows.join(","));
+    let url = routes(vec![("GET /v1/models", list.leak())]).await;
+    let listing = provider(Wire::Messages, &url).list().await.unwrap();
+    let asked = |model: &str| known(model, Some(&listing)).terms().reasoning;
+    let models =
+        ["claude-new", "claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-unlisted"];
+    assert_eq!(models.map(asked), [true, false, true, false, false]);
 }
 
 #[tokio::test]

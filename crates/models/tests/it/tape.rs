@@ -121,6 +121,54 @@ async fn every_attempt_is_heard_as_it_came_and_plays_again_without_waiting() {
 }
 
 #[tokio::test]
+async fn an_attempt_that_the_vendors_limits_keep_back_is_heard_and_plays_again() {
+    let busy = "[[turn]]\n[[turn.fault]]\nkind = 'status'\nstatus = 429\nretry_after = '3600'\nmessage = 'slow down'";
+    for wire in Wire::ALL {
+        let server = Server::start(script::parse(busy).unwrap(), Options::default()).await.unwrap();
+        let provider = provider(wire, server.base_url());
+        let body = provider.compose(&request_on(wire, vec![say("Go.")])).unwrap();
+        provider.call(body.clone(), &mut |_| {}).await.unwrap_err();
+        let kept = Kept::default();
+        let result = provider.call_tapped(body.clone(), &mut |_| {}, &kept).await;
+        assert_eq!(server.served().len(), 1, "{wire:?}: nobody calls before the vendor's time");
+        let attempts = kept.0.lock().unwrap().clone();
+        let [Attempt { head: None, end: Some(End::Held { status: 429, message, wait }), .. }] = &attempts[..]
+        else {
+            panic!("{wire:?}: {attempts:?}")
+        };
+        assert!(
+            message.contains("slow down") && (3_500_000..=3_600_000).contains(wait),
+            "{wire:?}: {attempts:?}"
+        );
+        let retry_after = |result: &Result<Response, call::Error>| match result {
+            Err(call::Error::RateLimited { retry_after, .. }) => retry_after.unwrap().as_millis(),
+            other => panic!("{wire:?}: {other:?}"),
+        };
+        let played = play(at(&*provider), None, attempts, body.clone()).await.unwrap();
+        assert_eq!((retry_after(&played.result), played.left), (retry_after(&result), 0), "{wire:?}");
+        assert!(!played.is_outside && !played.is_short, "{wire:?}");
+        plays_the_same(&*provider, kept, body, &result).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_the_way_of_a_call_is_heard_and_cannot_be_made_again() {
+    let server = Server::start(script::parse("[[turn]]").unwrap(), Options::default()).await.unwrap();
+    let base = server.base_url().replace("http://", "https://");
+    for wire in Wire::ALL {
+        let provider = provider(wire, &base);
+        let body = provider.compose(&request_on(wire, vec![say("Go.")])).unwrap();
+        let kept = Kept::default();
+        let result = provider.call_tapped(body.clone(), &mut |_| {}, &kept).await;
+        assert!(matches!(result, Err(call::Error::Tls { .. })), "{wire:?}: {result:?}");
+        let attempts = kept.0.lock().unwrap().clone();
+        assert!(matches!(attempts[0].end, Some(End::Outside { .. })), "{wire:?}: {attempts:?}");
+        let played = play(at(&*provider), None, attempts, body).await.unwrap();
+        assert!(played.is_outside && played.result.is_err(), "{wire:?}: {played:?}");
+    }
+}
+
+#[tokio::test]
 async fn of_the_headers_only_those_that_matter_are_heard() {
     let headers = "content-type: application/json\r\nset-cookie: secret=1\r\nopenai-organization: acme\r\n\
                    anthropic-organization-id: acme\r\nanthropic-ratelimit-requests-remaining: 9\r\n\

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use control::recording::{self, MANIFEST, Manifest, Replayed};
+use control::recording::{self, MANIFEST, Manifest, Replayed, Taken};
 use serde_json::json;
 
 use super::{Context, row};
@@ -59,7 +59,9 @@ fn document(replayed: &Replayed) -> serde_json::Value {
         "is_over": replayed.is_over,
         "steps": replayed.steps,
         "model_calls": replayed.calls,
-        "unrecorded_calls": replayed.unheard,
+        "unrecorded_calls": replayed.taken.before,
+        "batch_calls": replayed.taken.queued,
+        "hindered_calls": replayed.taken.outside,
         "difference": difference,
         "events": replayed.events,
     })
@@ -103,9 +105,16 @@ fn verdict(replayed: &Replayed) -> String {
         text::of(replayed.steps, "step", "steps"),
         text::of(replayed.calls, "model call", "model calls"),
     );
-    if replayed.unheard > 0 {
-        let calls = text::of(replayed.unheard, "model call was", "model calls were");
-        told.push_str(&format!("{calls} made before the recording began: the answers are those on record\n"));
+    let Taken { before, queued, outside } = replayed.taken;
+    for (count, what) in [
+        (before, "made before the recording began"),
+        (queued, "made by the vendor's batch queue"),
+        (outside, "hindered by what is between Regie and the vendor (TLS, a proxy, a redirect)"),
+    ] {
+        if count > 0 {
+            let calls = text::of(count, "model call was", "model calls were");
+            told.push_str(&format!("{calls} {what}: taken from the record\n"));
+        }
     }
     if !replayed.is_over {
         told.push_str("the recording ends before its run did: this is as far as it goes\n");

@@ -1,6 +1,7 @@
 //! The last words about a run: how it ended, what it cost, what was merged, what to try next.
 
 use control::api;
+use engine::failure::OUTAGES;
 use models::Wire;
 use models::routing::{Reach, Role, Status};
 
@@ -60,17 +61,25 @@ fn merged(merge: &Merge, commit: &str) -> String {
     shown
 }
 
-/// Why a run fails whose vendor is out.
-const OUT: [&str; 5] =
-    ["model.overloaded", "model.rate_limited", "model.unreachable", "model.status", "model.idle"];
-
-/// The model of another vendor whose key is there, for a run that ended because its vendor is out.
+/// The model of another vendor whose key is there, for a run that rests or has ended because its vendor is out.
 fn elsewhere(run: &api::Run, reach: &Reach) -> Option<&'static str> {
-    let reason = run.reason.as_deref().filter(|_| run.end.as_deref() == Some("failed"))?;
-    OUT.iter().find(|code| reason.contains(&format!("({code})")))?;
+    let reason = run.reason.as_deref().filter(|_| run.end.as_deref() == Some("failed"));
+    let is_why = |code: &str| {
+        run.code.as_deref() == Some(code) || reason.is_some_and(|why| why.contains(&format!("({code})")))
+    };
+    OUTAGES.iter().find(|code| is_why(code))?;
     let others = [Wire::Messages, Wire::Responses].into_iter();
     let mut others = others.filter(|wire| *wire != Wire::of(&run.model));
     others.find(|wire| *reach.status(*wire) == Status::Ready).and_then(|wire| Role::Worker.model(wire))
+}
+
+/// How a run that rests goes on.
+pub(super) fn again(run: &api::Run, reach: &Reach) -> String {
+    let id = text::short_id(&run.run);
+    let other = elsewhere(run, reach).map(|model| {
+        format!("; or elsewhere: regie cancel {id}, regie run --follow {id} --model {model} \"…\"")
+    });
+    format!("regie resume {id}{}", other.unwrap_or_default())
 }
 
 /// Three commands worth trying next.
@@ -182,6 +191,16 @@ mod tests {
                 _ => Status::Ready,
             })
         ));
+        let mut rests = run.clone();
+        rests.end = None;
+        (rests.reason, rests.code) = (None, Some("model.overloaded".into()));
+        assert_eq!(
+            again(&rests, &both),
+            "regie resume 1rc0b0qf; or elsewhere: regie cancel 1rc0b0qf, regie run --follow 1rc0b0qf --model \
+             gpt-6.1-sol \"…\""
+        );
+        rests.code = Some("model.unauthorized".into());
+        assert_eq!(again(&rests, &both), "regie resume 1rc0b0qf");
         run.model = "gpt-6-luna".into();
         assert!(next(&run, &both).contains("--model claude-opus-5-5"));
     }

@@ -218,7 +218,8 @@ impl Follow {
         } else {
             self.wipe()?;
             screen::put(&result(&run, &self.view))?;
-            screen::hint(&format!("regie resume {}", text::short_id(&run.run)))?;
+            let reach = Reach::of_keys(|name| self.options.vendor.get(name));
+            screen::hint(&ending::again(&run, &reach))?;
         }
         Ok(Some(if self.ending { Exit::Interrupted } else { Exit::Failed }))
     }

@@ -233,7 +233,7 @@ impl View {
             }
             // It is asked again under the same number.
             "model_call_lost" => self.charge(&fact["spent"]),
-            "step_denied" => {
+            "step_denied" | "timer_fired" => {
                 self.running.remove(&step);
             }
             "gate_answered" => {
@@ -259,6 +259,7 @@ impl View {
         }
         let title = match (kind, said) {
             ("model_call", _) => THINKING.into(),
+            ("timer", _) => "waiting for the vendor".into(),
             ("compaction", _) => "summarising the conversation".into(),
             ("verdict", Some(said)) => format!("check {said}"),
             (_, Some(said)) => format!("{tool} {said}"),

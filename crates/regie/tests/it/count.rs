@@ -34,6 +34,16 @@ fn a_mission_that_its_model_has_no_room_for_does_not_begin() {
     let left = std::fs::read_dir(world.home().join("work")).map(Iterator::count).unwrap_or_default();
     assert_eq!(left, 0, "nothing of it is left");
     let long = std::fs::read(&goal).unwrap();
+    // One that the vendor would take, and that the run could not begin with, as nothing of it can be summarised.
+    std::fs::write(&goal, "Make the check pass. Be careful.\n".repeat(1_000)).unwrap();
+    for wire in Wire::ALL {
+        let args = ["run", "-f", goal.to_str().unwrap(), "--done", "sh check.sh", "--model", model(wire)];
+        let said = finish(world.regie_on(wire, "", &args));
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.err.contains("that are used of its window of 16000 before"), "{said:?}");
+        assert!(said.err.contains("hint: shorten the goal"), "{said:?}");
+    }
+    assert_eq!(world.ask(&["runs", "--json"]).out, "[]\n");
     // A long one that fits begins.
     std::fs::write(&goal, "Make the check pass. Be careful.\n".repeat(250)).unwrap();
     let file = goal.to_str().unwrap();

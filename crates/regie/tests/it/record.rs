@@ -397,6 +397,68 @@ fn a_key_that_is_refused_and_a_recording_from_the_resume_on() {
 }
 
 #[test]
+fn calls_by_batch_are_taken_from_the_record() {
+    let mut world = World::new(&format!("{MEND}\n[batch]\npolls = 2\n"));
+    let record = dir(&world);
+    let args = ["run", "Make the check pass", "--done", "sh check.sh", "--yes", "--batch", "--model"];
+    let record_it = ["claude-haiku-5-5", "--record", record.to_str().unwrap()];
+    let mut command = world.regie(&[&args[..], &record_it].concat());
+    command.env("REGIE_BATCH_POLL_SECONDS", "0.05");
+    assert_eq!(finish(command).code, Some(0));
+    whole(&record);
+    let calls = world.queued().len();
+    world.lose_model();
+    let said = replay(&record, &[]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains(", 0 model calls: every request and every event is the same"), "{}", said.out);
+    let counted = format!("{calls} model calls were made by the vendor's batch queue: taken from the record");
+    assert!(said.out.contains(&counted), "{}", said.out);
+    let json = replay(&record, &["--json"]).json();
+    assert_eq!((&json["batch_calls"], &json["unrecorded_calls"]), (&calls.into(), &0.into()));
+}
+
+#[test]
+fn a_call_that_tls_was_in_the_way_of_is_counted_as_that() {
+    let world = World::new(MEND);
+    let record = dir(&world);
+    let args = ["run", "Make the check pass", "--done", "sh check.sh", "--yes", "--record"];
+    let mut command = world.regie(&[&args[..], &[record.to_str().unwrap()]].concat());
+    let url = command.get_envs().find(|(name, _)| *name == "ANTHROPIC_BASE_URL").unwrap().1.unwrap();
+    let url = url.to_str().unwrap().replace("http://", "https://");
+    command.env("ANTHROPIC_BASE_URL", url);
+    let rests = finish(command);
+    assert!(rests.code == Some(1) && rests.flat().contains("answers without TLS"), "{rests:?}");
+    assert_eq!(world.ask(&["resume", "last"]).code, Some(0));
+    assert_eq!(world.ended("last").end, "done");
+    whole(&record);
+    let said = replay(&record, &[]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains("1 model call was hindered by what is between"), "{}", said.out);
+    assert!(!said.out.contains("before the recording began"), "{}", said.out);
+}
+
+#[test]
+fn a_call_that_the_vendors_limits_keep_back_replays() {
+    let busy =
+        "[[turn]]\n[[turn.fault]]\nkind = \"status\"\nstatus = 429\nretry_after = \"3600\"\ntimes = 0\n";
+    let world = World::new(busy);
+    let record = dir(&world);
+    let run = ["run", "Make the check pass", "--done", "sh check.sh", "--detach"];
+    let sleeps = || world.events("last").iter().any(|event| event["fact"]["fact"] == "timer_set");
+    assert_eq!(world.ask(&run).code, Some(0));
+    until("it waits", sleeps);
+    let said = world.ask(&[&run[..], &["--record", record.to_str().unwrap()]].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    until("the second one waits", sleeps);
+    assert_eq!(world.asked().len(), 1, "it was not made");
+    assert_eq!(world.ask(&["cancel", "last"]).code, Some(0));
+    whole(&record);
+    let said = replay(&record, &[]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains(", 1 model call: every request and every event is the same"), "{}", said.out);
+}
+
+#[test]
 fn a_directory_that_holds_something_is_refused_before_anything_begins() {
     let world = World::new(MEND);
     let project = world.project();

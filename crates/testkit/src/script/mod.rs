@@ -32,9 +32,11 @@
 //!                                   # other too: max_tokens, refusal, pause_turn, …
 //!
 //! [[turn.fault]]                    # the first attempts of this turn fail, in this order
-//! kind = "status"                   # status | cut | silence | garbage | truncated | error
-//! status = 429                      # of status
-//! retry_after = "0"                 # of status: seconds or an HTTP date
+//! kind = "status"                   # status | overflow | cut | silence | garbage | truncated | error
+//! status = 429                      # of status; overflow is the wire's own refusal of a conversation
+//!                                   # that is longer than the window
+//! retry_after = "0"                 # of status: seconds or an HTTP date, or what `said` wants
+//! said = "header"                   # where: header | millis (the header retry-after-ms) | in_body (seconds)
 //! message = "slow down"             # of status and error
 //! times = 2                         # attempts that it hits; default 1, 0 is for ever
 //!
@@ -126,7 +128,7 @@ mod wire;
 pub use ledger::{Ledger, Line};
 pub use limits::Limits;
 pub use scenario::{
-    Call, Error as ParseError, Fault, FaultKind, Listed, Queue, QueueFault, QueueFaultKind, Scenario, Turn,
-    Usage, parse,
+    Call, Error as ParseError, Fault, FaultKind, Listed, Queue, QueueFault, QueueFaultKind, Said, Scenario,
+    Turn, Usage, parse,
 };
 pub use server::{Error, Options, Queued, Served, Server, serve_forever};

@@ -181,9 +181,12 @@ pub struct Fault {
     /// The HTTP status of [`FaultKind::Status`].
     #[serde(default)]
     pub status: Option<u16>,
-    /// Its `Retry-After` header.
+    /// When to come again, as it is said there: seconds or an HTTP date, or milliseconds.
     #[serde(default)]
     pub retry_after: Option<String>,
+    /// Where that is said.
+    #[serde(default)]
+    pub said: Said,
     /// The vendor's words.
     #[serde(default)]
     pub message: Option<String>,
@@ -195,12 +198,27 @@ pub struct Fault {
     pub after_events: usize,
 }
 
+/// Where a refusal says when to come again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    /// In the header `Retry-After`, in seconds or as an HTTP date.
+    #[default]
+    Header,
+    /// In the header `retry-after-ms`, in milliseconds.
+    Millis,
+    /// In the error of the body, in seconds: in its words, as OpenAI says it, elsewhere in a field.
+    InBody,
+}
+
 /// The ways to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// An HTTP error.
     Status,
+    /// The HTTP error of a conversation that is longer than the window, in the words of the wire.
+    Overflow,
     /// The connection breaks.
     Cut,
     /// Nothing comes any more, and the connection stays open.
@@ -344,6 +362,11 @@ impl Turn {
         }
         if self.faults.iter().filter_map(|fault| fault.status).any(|status| !(300..600).contains(&status)) {
             return Some("the `status` of a fault must be from 300 to 599");
+        }
+        let in_body = |fault: &&Fault| fault.said == Said::InBody;
+        let seconds = |fault: &Fault| fault.retry_after.as_ref().is_some_and(|it| it.parse::<f64>().is_ok());
+        if !self.faults.iter().filter(in_body).all(seconds) {
+            return Some("a fault that says it `in_body` needs `retry_after` in seconds");
         }
         None
     }

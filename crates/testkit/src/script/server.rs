@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use serde::Deserialize;
@@ -26,7 +26,7 @@ use super::cache::Cache;
 use super::ledger::{Ledger, Line};
 use super::limits::{Limits, Meter, Metered};
 use super::rules;
-use super::scenario::{Fault, FaultKind, Scenario, Turn};
+use super::scenario::{Fault, FaultKind, Said, Scenario, Turn};
 use super::wire::{Act, Asked, Wire, sha256};
 
 /// The most bytes that the vendor takes in one request.
@@ -339,9 +339,10 @@ impl Plan<'_> {
     fn served(&self, request: &Value, body: Bytes) -> Served {
         let outcome = match &self.what {
             What::Answer(_) => "answer".to_owned(),
-            What::Fault(_, fault) => match fault.status {
-                Some(status) => format!("status {status}"),
-                None => format!("{:?} after {} events", fault.kind, fault.after_events).to_lowercase(),
+            What::Fault(_, fault) => match (fault.status, fault.kind) {
+                (Some(status), _) => format!("status {status}"),
+                (None, FaultKind::Overflow) => "overflow".to_owned(),
+                (None, _) => format!("{:?} after {} events", fault.kind, fault.after_events).to_lowercase(),
             },
             What::Refuse(why) => format!("refused: {why}"),
         };
@@ -490,13 +491,9 @@ impl House {
             What::Fault(turn, fault) => (*turn, Some(*fault)),
         };
         tokio::time::sleep(Duration::from_millis(turn.delay_ms)).await;
-        if let Some(Fault { kind: FaultKind::Status, status, retry_after, message, .. }) = fault {
-            let message = message.as_deref().unwrap_or("scripted fault");
-            let mut response = refusal(plan.wire, status.unwrap_or(500), message);
-            if let Some(value) = retry_after.as_ref().and_then(|value| value.parse().ok()) {
-                response.headers_mut().insert(header::RETRY_AFTER, value);
-            }
-            return response;
+        let refused = fault.and_then(|fault| Some((fault, plan.wire.fault(fault, body_bytes)?)));
+        if let Some((fault, (status, body))) = refused {
+            return refused_with(fault, status, body);
         }
         let asked = Asked {
             request,
@@ -544,6 +541,20 @@ fn play(acts: Vec<Act>, pace: Duration, stop: watch::Receiver<bool>) -> Body {
 async fn until(mut stop: watch::Receiver<bool>) {
     // A sender that is gone stops as well.
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+fn refused_with(fault: &Fault, status: u16, body: Value) -> Response {
+    let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (code, Json(body)).into_response();
+    let name = match fault.said {
+        Said::Header => header::RETRY_AFTER,
+        Said::Millis => HeaderName::from_static("retry-after-ms"),
+        Said::InBody => return response,
+    };
+    if let Some(value) = fault.retry_after.as_ref().and_then(|value| value.parse().ok()) {
+        response.headers_mut().insert(name, value);
+    }
+    response
 }
 
 fn refusal(wire: Wire, status: u16, message: &str) -> Response {

@@ -207,8 +207,12 @@ impl Replay<'_> {
                 Some(Err(refused)) => {
                     return self.feed(at, Input::Refused(step, asked.work.attempt, refused));
                 }
+                None if self.terms.as_ref().is_some_and(|terms| terms.batch) => {
+                    self.taken.queued += 1;
+                    on_record
+                }
                 None if self.was_under_way(step) => {
-                    self.unheard += 1;
+                    self.taken.before += 1;
                     on_record
                 }
                 None => return Err(self.missing(&asked)),
@@ -242,7 +246,7 @@ impl Replay<'_> {
         let played = models::tape::play(endpoint, echo, taped.attempts, request).await;
         let played = played.map_err(|error| self.differs(format!("the wire cannot be read: {error}")))?;
         if played.is_outside {
-            self.unheard += 1;
+            self.taken.outside += 1;
             return Ok(on_record.cloned().map(Ok));
         }
         if played.is_short || played.left > 0 {

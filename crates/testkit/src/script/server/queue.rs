@@ -15,7 +15,7 @@ use axum::routing::{get, post};
 use serde_json::{Value, json};
 
 use super::{House, Line, Plan, What, refusal, until};
-use crate::script::scenario::{Fault, QueueFaultKind, Scenario};
+use crate::script::scenario::{QueueFaultKind, Scenario};
 use crate::script::wire::{Asked, Wire, sha256};
 
 /// The batches and files of a server.
@@ -401,8 +401,10 @@ impl House {
         let refused = |status: u16, why: &str| Answer { status, body: plan.wire.refusal(status, why) };
         let turn = match &plan.what {
             What::Refuse(why) => return refused(400, why),
-            What::Fault(_, Fault { status, message, .. }) => {
-                return refused(status.unwrap_or(500), message.as_deref().unwrap_or("scripted fault"));
+            What::Fault(_, fault) => {
+                let broken = || (500, plan.wire.refusal(500, "scripted fault"));
+                let (status, body) = plan.wire.fault(fault, body_bytes).unwrap_or_else(broken);
+                return Answer { status, body };
             }
             What::Answer(turn) => turn,
         };

@@ -1,6 +1,7 @@
 //! A scripted turn as a vendor's bytes, on whichever wire it was asked for.
 
 mod chat;
+mod fault;
 pub(super) mod messages;
 mod responses;
 
@@ -150,7 +151,7 @@ impl Wire {
                     frames.truncate(at);
                     end = Some(if fault.kind == FaultKind::Cut { Act::Cut } else { Act::Hang });
                 }
-                FaultKind::Status => {}
+                FaultKind::Status | FaultKind::Overflow => {}
             }
         }
         let mut acts: Vec<Act> = match (turn.chunk_bytes, turn.pace_ms) {
