@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use models::{Adapter, Config, Provider as _, Wire, call};
+use models::{Adapter, Config, Wire, call};
 use testkit::script::{self, Options, Server};
 
 use crate::{ask, config, request_on, say};

@@ -37,7 +37,7 @@ fn wire_of(provider: &dyn Provider) -> Wire {
 }
 
 /// Holds a call against the same call from its tape. Where a test allows fewer attempts than there are by
-/// default, the tape is short and says nothing.
+/// default, the tape is short and says nothing; nor does one of a call that this machine's network was in the way of.
 pub(crate) async fn plays_the_same(
     provider: &dyn Provider,
     kept: Kept,
@@ -48,7 +48,7 @@ pub(crate) async fn plays_the_same(
     assert!(attempts.iter().all(|attempt| attempt.end.is_some()), "{attempts:?}");
     let echo = Some(Secret::new(KEY));
     let played = play(wire_of(provider), provider.endpoint(), echo, attempts, body).await.unwrap();
-    if played.is_short {
+    if played.is_short || played.is_outside {
         return;
     }
     assert_eq!(played.left, 0);
