@@ -9,6 +9,7 @@ use domain::{Price, Terms, Timestamp};
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
+use crate::http::Failed;
 use crate::json::Fields;
 use crate::{RawJson, Response, call};
 
@@ -53,6 +54,17 @@ pub struct Unsent {
     pub error: call::Error,
     /// Whether the vendor may have the batch all the same.
     pub may_have_arrived: bool,
+}
+
+impl From<Failed> for Unsent {
+    fn from(Failed { error, may_have_arrived }: Failed) -> Self {
+        Self { error, may_have_arrived }
+    }
+}
+
+/// The lines of a file of results.
+pub(crate) fn lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
+    file.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty())
 }
 
 /// What a batch gave to its items, by their ids.

@@ -10,8 +10,10 @@ use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
 
 use super::Fold;
-use crate::batch::{Answers, Batches, Found, Handle, Item, Progress, SKEW, Unsent, is_name, unstreamed};
-use crate::http::{Client, Failed, Sent};
+use crate::batch::{
+    Answers, Batches, Found, Handle, Item, Progress, SKEW, Unsent, is_name, lines, unstreamed,
+};
+use crate::http::{Client, Sent};
 use crate::json::Fields;
 use crate::{RawJson, Response, call};
 
@@ -78,10 +80,8 @@ impl Batches for Queue<'_> {
     fn submit<'a>(&'a self, _label: &'a str, items: &'a [Item]) -> BoxFuture<'a, Result<Handle, Unsent>> {
         async move {
             let sent = self.submission(items).map_err(|error| Unsent { error, may_have_arrived: false })?;
-            let answer = self.0.exchange(Method::POST, self.0.below("batches"), Some(sent)).await;
-            let answer =
-                answer.map_err(|Failed { error, may_have_arrived }| Unsent { error, may_have_arrived });
-            let batch = self.read::<Batch>(&answer?, "batch");
+            let answer = self.0.exchange(Method::POST, self.0.below("batches"), Some(sent)).await?;
+            let batch = self.read::<Batch>(&answer, "batch");
             let batch = batch.map_err(|error| Unsent { error, may_have_arrived: true })?;
             Ok(Handle(batch.id))
         }
@@ -108,7 +108,7 @@ impl Batches for Queue<'_> {
             // Not where the batch says that its results are: the key goes to the owner's address alone.
             let answer = self.0.exchange(Method::GET, self.url(batch, "/results")?, None).await?;
             let mut all = Answers::new();
-            for line in answer.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+            for line in lines(&answer) {
                 let line = self.read::<Line>(line, "line of results")?;
                 if let Some(item) = items.iter().find(|item| item.id == line.custom_id) {
                     all.push((line.custom_id, self.result(item, &line.result)));

@@ -12,8 +12,10 @@ use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
 
 use super::Fold;
-use crate::batch::{Answers, Batches, Found, Handle, Item, Progress, SKEW, Unsent, is_name, unstreamed};
-use crate::http::{Client, Failed, Sent};
+use crate::batch::{
+    Answers, Batches, Found, Handle, Item, Progress, SKEW, Unsent, is_name, lines, unstreamed,
+};
+use crate::http::{Client, Sent};
 use crate::{RawJson, Response, call};
 
 /// How many pages of recent batches are looked through: two thousand batches.
@@ -119,10 +121,8 @@ impl Batches for Queue<'_> {
                 output_expires_after: Expiry { anchor: "created_at", seconds: FORGOTTEN_AFTER },
             };
             let sent = Sent::json(&submission).map_err(|source| never(self.not_a_request(source)))?;
-            let answer = self.0.exchange(Method::POST, self.0.beside("batches"), Some(sent)).await;
-            let answer =
-                answer.map_err(|Failed { error, may_have_arrived }| Unsent { error, may_have_arrived });
-            let batch = self.read::<Batch>(&answer?, "batch");
+            let answer = self.0.exchange(Method::POST, self.0.beside("batches"), Some(sent)).await?;
+            let batch = self.read::<Batch>(&answer, "batch");
             let batch = batch.map_err(|error| Unsent { error, may_have_arrived: true })?;
             Ok(Handle(batch.id))
         }
@@ -150,7 +150,7 @@ impl Batches for Queue<'_> {
             for file in [&batch.output_file_id, &batch.error_file_id].into_iter().flatten() {
                 let url = self.url("files", file, "/content")?;
                 let answer = self.0.exchange(Method::GET, url, None).await?;
-                for line in answer.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+                for line in lines(&answer) {
                     let line = self.read::<Line>(line, "line of results")?;
                     if let Some(item) = items.iter().find(|item| item.id == line.custom_id) {
                         all.push((line.custom_id.clone(), self.result(item, line)));
