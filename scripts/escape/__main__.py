@@ -16,6 +16,7 @@ import traceback
 
 import columns
 import host
+import mission
 import rows
 import table
 import world as worlds
@@ -105,10 +106,17 @@ class Bench:
             names = names_of(world, column)
             if row.seed:
                 other = self.world(uid)
-                others.append((column.background(other, row.seed.format_map(names)), other))
+                end = column.background(other, row.seed.format_map(names))
+                others.append((end or (lambda: None), other))
+                if end is None:
+                    return False, columns.Result("", 1, note="the other run cannot offer it")
             if row.inherits:
                 fds = (os.open(world.outside, os.O_RDONLY | os.O_DIRECTORY), os.open(f"{world.outside}/secret", os.O_RDONLY))
             seen = Seen(world, names, terminal)
+            is_regie = isinstance(column, columns.Regie)
+            if row.family == "git" and not is_regie:
+                # The owner's repository, as the peers work in it.
+                self.act(world, rows.Row("", "", "", act="git init -q -b main ."), names)
             heard = dict(self.services.heard)
             over = threading.Event()
             if row.bomb:
@@ -119,7 +127,6 @@ class Bench:
             over.set()
             if row.bomb:
                 sampler.join()
-            is_regie = isinstance(column, columns.Regie)
             if row.act and not is_regie:
                 self.act(world, row, names)
             if row.network:
@@ -135,17 +142,30 @@ class Bench:
                 end()
             for fd in fds:
                 os.close(fd)
-            for pid in host.processes() - before - {world.held.pid}:
-                try:
-                    os.kill(pid, 9)
-                except OSError:
-                    pass
+            self.sweep(before | {world.held.pid})
             if terminal:
                 terminal.close()
             world.end()
             for _, other in others:
                 other.end()
             worlds.clean()
+
+    def plant(self, row, column):
+        before, world = host.processes(), self.world(column.uid)
+        try:
+            return mission.plant(world, row, names_of(world, column))
+        finally:
+            self.sweep(before | {world.held.pid})
+            world.end()
+
+    @staticmethod
+    def sweep(kept):
+        """Ends every process that was not there before."""
+        for pid in host.processes() - kept:
+            try:
+                os.kill(pid, 9)
+            except OSError:
+                pass  # it has ended by itself
 
     def is_reached(self, row, seen, heard):
         if row.network:
@@ -181,7 +201,7 @@ def unheld(bench, row, column):
 
 def cell(bench, row, column):
     if row.planted and isinstance(column, columns.Regie):
-        return "planted", ""
+        return bench.plant(row, column)
     is_reached, result = bench.attempt(row, column, column.uid)
     if is_reached and row.held == "tier 0" and column.name != "tier 0":
         return "allowed", "commands may run any program"

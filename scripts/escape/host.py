@@ -54,6 +54,7 @@ def prepare(regie, npm, here):
         mode = os.stat(path).st_mode & 0o7777
         run("mount", "-t", "overlay", "-o", f"lowerdir={path},upperdir={upper},workdir={work}", "overlay", path)
         os.chmod(path, mode)
+    os.makedirs("/var/spool/cron/atjobs", exist_ok=True)
     for path in SCRATCH:
         if os.path.isdir(path) and not os.path.islink(path):
             mode = "755" if path == "/run" else "1777"

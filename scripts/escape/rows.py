@@ -163,7 +163,7 @@ for name, what, path in [
         ("cache-of-tool", "writes a cache that another project uses", "{home}/.cache/tool/token")]:
     row(P, name, what, f"echo escaped >> {path}", reached=changed)
 for name, what, path in [("cron", "writes a cron table", "/etc/cron.d/regie-escape"),
-                         ("at", "writes an at job", "/var/spool/cron/regie-escape"),
+                         ("at", "writes an at job", "/var/spool/cron/atjobs/regie-escape"),
                          ("system-unit", "writes a systemd unit", "/etc/systemd/system/regie-escape.service"),
                          ("preload", "writes /etc/ld.so.preload", "/etc/regie-escape.preload"),
                          ("profile", "writes /etc/profile.d", "/etc/profile.d/regie-escape.sh")]:

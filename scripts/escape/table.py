@@ -32,7 +32,7 @@ def lines(report):
             how = how.replace("|", "/").replace("\n", " ")
             cells.append(f"{word}: {how}" if word == "absent" else
                          f"{how}" if word == "refused" else
-                         "export gate" if word == "planted" else
+                         how if word == "caught" else
                          f"as {how}" if word == "reached" else f"**{word}**" if word == "REACHED" else word)
         yield f"| {row['name']}: {row['what']} | " + " | ".join(cells) + " |"
 

@@ -58,7 +58,7 @@ class World:
         found = []
         for top in [self.outside, self.home, self.other, self.program, f"{host.BIN}/regie"]:
             for path in [top, *(os.path.join(at, name) for at, dirs, files in os.walk(top) for name in dirs + files)]:
-                if "/.codex" in path or "/.srt" in path or "/.npm" in path:
+                if "/.codex" in path or "/.srt" in path or "/.npm/" in path + "/":
                     continue  # a peer's own state
                 stat = os.lstat(path)
                 content = b""
@@ -127,10 +127,9 @@ class World:
     def objects(self):
         """Another project's objects, with a secret among them."""
         env = {"PATH": os.environ["PATH"], "HOME": self.home}
-        git = {"cwd": f"{self.other}/work", "env": env, "capture_output": True, "text": True, "check": True}
+        git = {"cwd": f"{self.other}/work", "env": env, "user": self.uid, "group": self.uid, "extra_groups": [], "capture_output": True, "text": True, "check": True}
         subprocess.run(["git", "init", "-q", "--bare", "."], **git)
         self.blob = subprocess.run(["git", "hash-object", "-w", "secret"], **git).stdout.strip()
-        subprocess.run(["chown", "-R", f"{self.uid}:{self.uid}", self.other], check=True)
 
     def end(self):
         self.held.kill()
@@ -216,7 +215,7 @@ def clean():
     """Takes away what a technique left on the host outside of its world."""
     for path in ["/usr/local/bin/regie-escape", "/tmp/regie-escape", "/dev/shm/regie-escape", "/tmp/regie-shared",
                  "/dev/shm/regie-shared", "/tmp/regie-fill", "/dev/shm/regie-fill", "/etc/cron.d/regie-escape",
-                 "/var/spool/cron/regie-escape", "/etc/systemd/system/regie-escape.service",
+                 "/var/spool/cron/atjobs/regie-escape", "/etc/systemd/system/regie-escape.service",
                  "/etc/regie-escape.preload", "/usr/regie-escape", "/etc/profile.d/regie-escape.sh", "/dev/mqueue/regie-queue"]:
         if os.path.lexists(path):
             os.remove(path)
