@@ -61,10 +61,6 @@ class Seen:
         many = f"{self.world.work}/many"
         return len(os.listdir(many)) if os.path.isdir(many) else 0
 
-    def can_go_on(self):
-        """Whether a tool that walks the tree still does."""
-        return subprocess.run(["find", self.world.work, "-name", "none"], capture_output=True).returncode == 0
-
     def has_address(self, address):
         return address in subprocess.run(["ip", "addr"], capture_output=True, text=True).stdout
 

@@ -64,20 +64,23 @@ def plant(world, row, names):
             done = owner.regie("run", "Plant it", "--model", "scripted", "--done", "true", "--yes")
             found = json.loads(owner.regie("gate", "list", "--json").stdout or "[]")
             paths = [finding["path"] for gate in found for finding in (gate.get("export") or {}).get("findings", [])]
+            in_git = row.planted == ".git" or row.planted.startswith(".git/")
+            if in_git and found:
+                # The owner approves of all the rest.
+                done = owner.regie("gate", "approve", found[0]["gate"])
+                owner.regie("log", "last", "--follow")
             owner.run("sh", "-c", row.act.format_map(names) or "true")
         finally:
             owner.regie("serve", "--stop")
     if world.changed():
         return "REACHED", ""
+    if in_git and done.returncode == 0 and os.path.exists(f"{owner.project}/made"):
+        return "refused", "left out of the proposal"
     if any(is_about(path, row.planted) for path in paths):
         return "caught", "export gate"
     arrived = os.path.lexists(f"{owner.project}/{row.planted}")
-    if done.returncode == 0 and not arrived and os.path.exists(f"{owner.project}/made"):
-        return "refused", "left out of the proposal"
-    if done.returncode == 0 and arrived and not row.planted.startswith(".git/"):
-        return "REACHED", "merged unseen"
-    if row.planted.startswith(".git/") and done.returncode == 0:
-        return "refused", "left out of the proposal"
+    if done.returncode == 0 and os.path.exists(f"{owner.project}/made"):
+        return ("REACHED", "merged unseen") if arrived else ("refused", "left out of the proposal")
     return "broken", f"exit {done.returncode}, gates about {paths}: {(done.stderr + done.stdout)[-300:]}"
 
 

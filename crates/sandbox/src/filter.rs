@@ -53,6 +53,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_name_to_handle_at,
     libc::SYS_fanotify_init,
     libc::SYS_lookup_dcookie,
+    libc::SYS_vmsplice,
     // The machine itself.
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
@@ -98,6 +99,11 @@ const NEW_NAMESPACES: &[libc::c_int] = &[
 ];
 /// Valid for `unshare` only: in `clone` the same bits are the exit signal.
 const CLONE_NEWTIME: libc::c_int = 0x80;
+
+/// Personalities that weaken nothing: as it is, 32 bits' address space, the kernel's version as 2.6, and the
+/// question for the present one. What is refused turns off the protection of a process's memory, which a
+/// program run by this one would keep.
+const PERSONALITIES: &[u64] = &[0x0, 0x8, 0x20000, 0x20008, 0xffff_ffff];
 
 /// Terminal requests that type into, or rule, a terminal held by somebody else.
 const TERMINAL_REQUESTS: &[u64] = &[0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */];
@@ -158,6 +164,8 @@ fn refusals() -> Result<Rules, seccompiler::BackendError> {
         .map(|request| SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, *request)?]));
     rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
     rules.insert(libc::SYS_socket, sockets()?);
+    let other = PERSONALITIES.iter().map(|known| condition(0, SeccompCmpOp::Ne, *known));
+    rules.insert(libc::SYS_personality, vec![SeccompRule::new(other.collect::<Result<_, _>>()?)?]);
     Ok(rules)
 }
 

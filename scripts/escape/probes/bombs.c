@@ -96,13 +96,6 @@ static int file_bomb(int argc, char **argv) {
     return reached("all of them");
 }
 
-static int deep(int argc, char **argv) {
-    long most = atol(argument(argc, argv, 0));
-    for (long made = 0; made < most; made++)
-        if (mkdir("d", 0755) || chdir("d")) return refused("mkdir");
-    return reached("all of them");
-}
-
 static int flood(int argc, char **argv) {
     static char block[1 << 20];
     memset(block, 'x', sizeof block);
@@ -121,5 +114,5 @@ static int spin(int argc, char **argv) {
 const struct probe bombs[] = {
     {"fork-bomb", fork_bomb}, {"memory-bomb", memory_bomb}, {"memory-by-many", memory_by_many},
     {"descriptor-bomb", descriptor_bomb}, {"sparse", sparse}, {"disk-bomb", disk_bomb},
-    {"file-bomb", file_bomb}, {"deep", deep}, {"flood", flood}, {"spin", spin}, {NULL, NULL},
+    {"file-bomb", file_bomb}, {"flood", flood}, {"spin", spin}, {NULL, NULL},
 };

@@ -66,6 +66,17 @@ fn dangerous_system_calls_are_refused() {
 }
 
 #[test]
+fn memory_keeps_its_protection_and_pages_are_not_given_away() {
+    let ground = Ground::new();
+    for name in ["no_randomness", "read_implies_exec", "vmsplice"] {
+        let refused = run(&ground.probe("syscall", &[name])).bad();
+        assert!(refused.out.contains("refused 1 "), "{name}: {refused:?}");
+    }
+    run(&ground.probe("syscall", &["which_personality"])).good();
+    assert!(probe::outside("syscall", &["no_randomness"]).status.success());
+}
+
+#[test]
 fn unknown_calls_are_said_to_be_unknown() {
     let ground = Ground::new();
     let refused = run(&ground.probe("syscall", &["clone3"]));
