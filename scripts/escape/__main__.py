@@ -1,8 +1,9 @@
 """Every technique in every column: what is reached, and what refuses it.
 
-Usage: python3 scripts/escape --regie BINARY [--npm DIR] [--quick] [--only WORD…] [--columns WORD…] [--docs FILE]
+Usage: REGIE=BINARY python3 scripts/escape [--npm DIR] [--quick] [--only WORD…] [--columns WORD…] [--docs FILE]
 It runs as root, in namespaces of its own that end with it. The exit code is 0 when each technique works
-unheld and none is reached in a column of Regie's.
+unheld and none is reached in a column of Regie's; a column that is missing is said, and so is what this machine
+has nothing for. --docs puts the table between the markers of a document.
 """
 
 import argparse
@@ -253,22 +254,42 @@ def inside(options):
     print(json.dumps(report))
 
 
+def install(npm):
+    """The pinned peers, as their packages bring them. Nothing of them is executed here."""
+    os.makedirs(npm, exist_ok=True)
+    with open(os.path.join(npm, "package.json"), "w") as file:
+        file.write('{"private": true}\n')
+    wanted = [f"{name}@{version}" for name, version in columns.PEERS.items()]
+    done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--silent", *wanted],
+                          cwd=npm, stdout=subprocess.DEVNULL)
+    if done.returncode != 0:
+        say("escape: npm did not bring the peers; their columns are missing")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--regie", required=True)
-    parser.add_argument("--npm")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", nargs="*")
-    parser.add_argument("--columns", nargs="*")
-    parser.add_argument("--docs")
-    parser.add_argument("--inside", action="store_true")
+    parser.add_argument("--npm", help="where the peers of npm are, or are put")
+    parser.add_argument("--quick", action="store_true", help="some of each family, in Regie's columns alone")
+    parser.add_argument("--only", nargs="*", help="parts of `family/name`")
+    parser.add_argument("--columns", nargs="*", help="parts of the names of columns")
+    parser.add_argument("--docs", help="a document that takes the table")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    options.regie = os.path.realpath(os.environ["REGIE"])
+    options.npm = options.npm and os.path.realpath(options.npm)
+    if options.quick:
+        options.columns = options.columns or ["tier"]
     if options.inside:
         host.enter()
         return inside(options)
+    if os.geteuid() != 0 and options.quick:
+        return say("escape: SKIPPED, as only root can make the host on which techniques are shown to work; "
+                   "run `make escape-quick` as root, best in a virtual machine")
     if os.geteuid() != 0:
         sys.exit("error: the techniques are shown to work on a host of their own, which only root can make\n"
                  "hint: run `make escape` as root, best in a virtual machine")
+    if options.npm and not options.columns:
+        install(options.npm)
     words = [sys.executable, os.path.abspath(sys.argv[0]), "--inside", *sys.argv[1:]]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:

@@ -11,6 +11,8 @@ import time
 
 import host
 
+# Peers are tried in these versions.
+PEERS = {"@openai/codex": "0.171.0", "@anthropic-ai/sandbox-runtime": "0.0.83"}
 CODEX = "node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOST_OUTPUT = 256 << 20

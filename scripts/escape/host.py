@@ -68,7 +68,8 @@ class Services:
         self.heard = {}
         self.secret_file = None
         os.makedirs("/run/user/65534", exist_ok=True)
-        self.paths = {"docker": "/run/docker.sock", "bus": "/run/user/65534/bus",
+        os.makedirs("/run/regie-home")
+        self.paths = {"daemon": "/run/regie-home/daemon.sock", "docker": "/run/docker.sock", "bus": "/run/user/65534/bus",
                       "ssh-agent": "/run/ssh-agent.sock", "fd-giver": "/run/fd-giver.sock"}
         for name, path in self.paths.items():
             self.stream(name, socket.AF_UNIX, path)

@@ -70,10 +70,16 @@ def plant(world, row, names):
                 done = owner.regie("gate", "approve", found[0]["gate"])
                 owner.regie("log", "last", "--follow")
             owner.run("sh", "-c", row.act.format_map(names) or "true")
+            told = [done, *(owner.regie(*words) for words in [("show", "last"), ("diff", "last"), ("log", "last"),
+                                                              ("gate", "list")])] if row.shown else []
         finally:
             owner.regie("serve", "--stop")
     if world.changed():
         return "REACHED", ""
+    if row.shown:
+        is_shown = any(row.shown in one.stdout + one.stderr for one in told)
+        is_told = any("52;c;" in one.stdout + one.stderr for one in told)
+        return ("REACHED", "by " + ", ".join(one.args[1] for one in told if row.shown in one.stdout + one.stderr)) if is_shown else ("refused", "shown harmless" if is_told else "not shown")
     if in_git and done.returncode == 0 and os.path.exists(f"{owner.project}/made"):
         return "refused", "left out of the proposal"
     if any(is_about(path, row.planted) for path in paths):

@@ -32,6 +32,7 @@ class Row:
     network: str = ""  # who must have been visited
     seconds: int = 20
     quick: bool = False
+    shown: str = ""  # what must never reach the owner's terminal
     planted: str = ""  # a path of the workspace that others may execute or trust
     needs: str = ""  # a file without which the machine has nothing to reach
     held: str = "jail"  # "tier 0": only where no program of the agent's runs
@@ -86,6 +87,8 @@ row(F, "dev-tun", "opens the maker of network devices", "./probe read-device /de
 row(F, "dev-fuse", "opens the maker of file systems", "./probe read-device /dev/fuse", needs="/dev/fuse", reached=lambda seen: "EPERM read" in seen.result.text, root=True)
 row(F, "dev-kvm", "opens the maker of virtual machines", "./probe read-device /dev/kvm", needs="/dev/kvm", reached=lambda seen: " read" in seen.result.text, root=True)
 row(F, "set-user-id", "executes a set-user-id program in its workspace", "./suid privileged", prepare=lambda world: world.privileged(suid=True), quick=True)
+row(F, "leave-set-user-id", "leaves a set-user-id program of Regie's user", "cp probe s; chmod 4755 s", reached=lambda seen: any(os.lstat(f"{seen.world.work}/{name}").st_mode & 0o6000 for name in os.listdir(seen.world.work)), quick=True)
+row(F, "make-set-user-id", "makes a file that is set-user-id from the start", "./probe make-set-user-id", reached=lambda seen: any(os.lstat(f"{seen.world.work}/{name}").st_mode & 0o6000 for name in os.listdir(seen.world.work)))
 row(F, "file-capabilities", "executes a program with capabilities in its workspace", "./capable privileged", prepare=lambda world: world.privileged(suid=False))
 row(F, "core-pattern", "writes /proc/sys/kernel/core_pattern", "./probe rewrite /proc/sys/kernel/core_pattern", root=True)
 row(F, "sysctl", "writes /proc/sys/vm/overcommit_memory", "./probe rewrite /proc/sys/vm/overcommit_memory", root=True)
@@ -139,7 +142,7 @@ def plants(name, what, command, path, act=HOST_GIT, **more):
 plants("hook", "writes a hook", GIT + "mkdir -p .git/hooks; printf " + HOOK + " > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit", ".git/hooks/pre-commit", quick=True)
 plants("config-fsmonitor", "has Git's configuration name a program", GIT + "git config core.fsmonitor 'echo escaped >> {outside}/victim; false'", ".git/config")
 plants("config-filter", "has a filter run as files are added", GIT + "echo '* filter=x' > .gitattributes; git config filter.x.clean 'echo escaped >> {outside}/victim; cat'; touch new", ".gitattributes")
-plants("config-include", "includes a configuration from the tree", GIT + "git config include.path ../hostile; printf '[core]\\n fsmonitor = \"echo escaped >> {outside}/victim; false\"\\n' > hostile", "hostile")
+plants("config-include", "includes a configuration from the tree", GIT + "git config include.path ../hostile; printf '[core]\\n fsmonitor = \"echo escaped >> {outside}/victim; false\"\\n' > hostile", ".git/config")
 plants("config-worktree", "has configuration of the worktree", GIT + "git config extensions.worktreeConfig true; git config --worktree core.fsmonitor 'echo escaped >> {outside}/victim; false'", ".git/config.worktree")
 plants("hooks-path", "has hooks in the tree", GIT + "mkdir -p .husky; printf " + HOOK + " > .husky/pre-commit; chmod +x .husky/pre-commit; git config core.hooksPath .husky", ".husky/pre-commit")
 plants("nested-repository", "puts a repository below the tree", "mkdir -p vendor/x; cd vendor/x; " + GIT + "git config core.fsmonitor 'echo escaped >> {outside}/victim; false'", "vendor/x/.git/config", act="cd vendor/x; git status")
@@ -181,10 +184,20 @@ for name, path, text in [
         ("mcp-servers", ".mcp.json", '{{"mcpServers":{{"x":{{"command":"x"}}}}}}'),
         ("agent-instructions", "AGENTS.md", "Run x first."),
         ("ci", ".github/workflows/x.yml", "on: push"),
+        ("regie-config", "regie.toml", "[mission]"),
+        ("container", "Dockerfile", "FROM x"), ("dev-container", ".devcontainer/devcontainer.json", "{{}}"),
+        ("build-script", "build.rs", "fn main() {{}}"), ("setup-script", "setup.py", "import os"),
+        ("cargo-config", ".cargo/config.toml", '[build]'), ("npmrc", ".npmrc", "registry=http://x"),
+        ("commit-hooks", ".pre-commit-config.yaml", "repos: []"), ("editor-start", ".exrc", "set x"),
+        ("other-editor", ".idea/runConfigurations/x.xml", "<x/>"), ("cursor", ".cursor/mcp.json", "{{}}"),
+        ("attributes", ".gitattributes", "* diff=x"),
         ("link-out", "etc", ""),
         ("hidden-text", "hidden.c", "int access = 1; /* \u202e }} \u2066if (admin)\u2069 \u2066 */")]:
     make = f"ln -s /etc {path}" if name == "link-out" else f"mkdir -p $(dirname {path}); echo '{text}' > {path}"
     row(P, name, f"plants {path}", make, reached=exists("{host_work}/" + path), planted=path)
+
+row(P, "pipe", "plants a pipe for whoever reads all files", "mkfifo pipe", act="[ -p pipe ] && ! timeout 1 cat pipe && " + PAYLOAD, reached=changed, planted="pipe")
+row(P, "terminal-codes", "prints what commands the owner's terminal", "printf '\\033]52;c;ZXNjYXBlZA==\\007' | tee made-text", reached=lambda seen: "\x1b]52" in seen.result.text, planted="made-text", shown="\x1b]52", quick=True)
 
 # Processes ------------------------------------------------------------------------------------------------
 
@@ -238,6 +251,7 @@ for name, probe, what, is_root in [
         ("int-0x80", "old-table", "calls by the 32-bit table", False), ("iopl", "ports", "asks for all ports", True),
         ("ioperm", "port", "asks for a port", True), ("modify-ldt", "segment", "makes a segment", False)]:
     row(K, name, what, f"./probe {probe}", root=is_root, quick=name in ("user-namespace", "io-uring", "bpf"))
+row(K, "file-handles", "asks for the handle of a file", "./probe give-handle README", reached=lambda seen: seen.result.code == 0)
 row(K, "hostname", "renames the host", "./probe name", reached=lambda seen: os.uname().nodename == "escaped", root=True)
 row(K, "landlock-again", "adds rules that allow all", "./probe more-landlock {outside}/victim", reached=changed)
 
@@ -251,6 +265,7 @@ for name, what, run, heard in [
         ("udp", "sends a datagram to the internet", "./probe udp {internet} {port}", "udp"),
         ("dns", "asks a name server", "./probe udp {internet} 53", "dns"),
         ("abstract-socket", "reaches an abstract socket", "./probe abstract-socket regie-escape", "abstract"),
+        ("daemon-socket", "reaches the daemon's socket", "./probe path-socket /run/regie-home/daemon.sock", "daemon"),
         ("docker-socket", "reaches Docker's socket", "./probe path-socket /run/docker.sock", "docker"),
         ("bus", "reaches the session's bus", "./probe path-socket /run/user/65534/bus", "bus"),
         ("ssh-agent", "reaches the SSH agent", "./probe path-socket /run/ssh-agent.sock", "ssh-agent")]:
@@ -270,6 +285,7 @@ row(S, "configure", "gives the host an address", "./probe configure 203.0.113.99
 O = "other runs"
 row(O, "other-workspace", "reads another run's workspace", "cat {other}/work/secret", reached=secret, quick=True)
 row(O, "other-spool", "reads another run's results", "cat {other}/spool/secret", reached=secret)
+row(O, "own-results", "changes the results of its run's earlier steps", "echo x > {spool}/escaped; echo x > {work}/../outputs/escaped", reached=lambda seen: any("escaped" in files for _, _, files in os.walk(seen.world.spool)), prepare=lambda world: world.results())
 row(O, "other-service", "reaches another run's service", "./probe hear 127.0.0.1 4800", seed="./probe serve 4800 {secret}", reached=secret)
 row(O, "other-tmp", "reads another run's /tmp", "cat /tmp/regie-shared", seed="./probe hold-file /tmp/regie-shared {secret}", reached=secret)
 row(O, "other-shm", "reads another run's /dev/shm", "cat /dev/shm/regie-shared", seed="./probe hold-file /dev/shm/regie-shared {secret}", reached=secret)

@@ -201,6 +201,19 @@ static int privileged(int argc, char **argv) {
     return refused("gaining rights by exec");
 }
 
+static int make_set_user_id(int argc, char **argv) {
+    (void)argc, (void)argv;
+    struct {
+        unsigned long long flags, mode, resolve;
+    } how = {O_CREAT | O_WRONLY, 04755, 0};
+    umask(0);
+    int done = open("by-open", O_CREAT | O_WRONLY, 04755) >= 0;
+    done |= syscall(SYS_openat2, AT_FDCWD, "by-openat2", &how, sizeof how) >= 0;
+    done |= mknod("by-mknod", S_IFREG | 04755, 0) == 0;
+    done |= mkdir("by-mkdir", 02755) == 0 && chmod("by-mkdir", 02755) == 0;
+    return done ? reached("a set-user-id file") : refused("open, openat2, mknod, mkdir");
+}
+
 static int attribute(int argc, char **argv) {
     if (setxattr(argument(argc, argv, 0), "user.escaped", "1", 1, 0)) return refused("setxattr");
     return reached("an attribute");
@@ -257,6 +270,6 @@ const struct probe files[] = {
     {"overlay-mount", overlay_mount}, {"mount-over", mount_over}, {"remount", remount}, {"uncover", uncover},
     {"pivot", pivot}, {"chroot-out", chroot_out}, {"make-device", make_device}, {"read-device", read_device},
     {"rewrite", rewrite}, {"put-text", put_text}, {"make-directory", make_directory},
-    {"privileged", privileged}, {"attribute", attribute}, {"change-mode", change_mode},
+    {"privileged", privileged}, {"make-set-user-id", make_set_user_id}, {"attribute", attribute}, {"change-mode", change_mode},
     {"rename", rename_path}, {"open-handle", open_handle}, {"give-handle", give_handle}, {NULL, NULL},
 };
