@@ -199,6 +199,8 @@ def unheld(bench, row, column):
 def cell(bench, row, column):
     if row.planted and isinstance(column, columns.Regie):
         return bench.plant(row, column)
+    if row.shown:
+        return "allowed", "the outputs are the caller's"
     is_reached, result = bench.attempt(row, column, column.uid)
     if is_reached and row.held == "tier 0" and column.name != "tier 0":
         return "allowed", "commands may run any program"

@@ -109,6 +109,7 @@ static int show_environment(int pid, void *data) {
 static int environments(int argc, char **argv) {
     (void)argc, (void)argv;
     each_process(show_environment, NULL);
+    if (errno == 0) errno = ESRCH;
     return refused("open /proc/PID/environ");
 }
 
