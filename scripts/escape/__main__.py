@@ -197,10 +197,12 @@ def unheld(bench, row, column):
 
 
 def cell(bench, row, column):
-    if row.planted and isinstance(column, columns.Regie):
+    if (row.planted or row.peeks) and isinstance(column, columns.Regie):
         return bench.plant(row, column)
     if row.shown:
         return "allowed", "the outputs are the caller's"
+    if row.peeks and column.name == "tier 0":
+        return "allowed", "the directory was given"
     is_reached, result = bench.attempt(row, column, column.uid)
     if is_reached and row.held == "tier 0" and column.name != "tier 0":
         return "allowed", "commands may run any program"
@@ -284,10 +286,10 @@ def main():
     if options.inside:
         host.enter()
         return inside(options)
-    if os.geteuid() != 0 and options.quick:
-        return say("escape: SKIPPED, as only root can make the host on which techniques are shown to work; "
-                   "run `make escape-quick` as root, best in a virtual machine")
-    if os.geteuid() != 0:
+    if not host.can_be_made():
+        if options.quick:
+            return say("escape: SKIPPED, as only root can make the host on which techniques are shown to work; "
+                       "run `make escape-quick` as root, best in a virtual machine")
         sys.exit("error: the techniques are shown to work on a host of their own, which only root can make\n"
                  "hint: run `make escape` as root, best in a virtual machine")
     if options.npm and not options.columns:

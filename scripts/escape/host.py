@@ -22,6 +22,12 @@ SCRATCH = ["/tmp", "/run", "/dev/shm"]
 INSIDE = "REGIE_ESCAPE_INSIDE"
 
 
+def can_be_made():
+    """Whether this user can make such a host here."""
+    words = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "mount", "-t", "tmpfs", "none", "/mnt"]
+    return os.geteuid() == 0 and subprocess.run(words, stderr=subprocess.DEVNULL).returncode == 0
+
+
 def enter():
     """Executes this program once more, in namespaces of its own. Returns only in there."""
     if os.environ.get(INSIDE):

@@ -21,11 +21,13 @@ class Planter(model.Model):
     """A model that asks for one command and then says that it is done."""
 
     def __init__(self, command):
-        self.command = command
+        self.command, self.told = command, ""
         super().__init__(1)
 
     def answer_in(self, handler, body, mark, wire):
         request = json.loads(body)
+        if mark in body:
+            self.told = body.decode(errors="replace")
         turn = body.count(mark)
         call = ("shell", {"command": self.command}) if turn == 0 and model.names_of(request) else None
         events = list(wire(turn, call, request.get("model", "scripted")))
@@ -45,8 +47,8 @@ class Owner:
                     "REGIE_HOME": f"{world.root}/regie-home", "ANTHROPIC_API_KEY": "scripted", "ANTHROPIC_BASE_URL": url}
         os.mkdir(self.project)
         os.chown(self.project, world.uid, world.uid)
-        self.run("sh", "-c", "git init -q -b main . && echo a > README && git add -A && "
-                 "git -c user.name=Owner -c user.email=owner@example.com commit -q -m First")
+        self.run("sh", "-c", "echo a > README")
+        world.private_branch(self.project)
 
     def run(self, *words, cwd=None, seconds=90):
         uid = self.world.uid
@@ -98,6 +100,10 @@ def plant(world, row, names):
             told["run"] = live
         finally:
             owner.regie("serve", "--stop")
+    if row.peeks:
+        if "tool_result" not in planter.told:
+            return "broken", f"the agent was told nothing: {(done.stderr + done.stdout)[-300:]}"
+        return ("REACHED", "") if world.secret in planter.told else ("refused", "not among what it sees")
     if world.changed():
         return "REACHED", ""
     if row.shown:

@@ -33,6 +33,7 @@ class Row:
     seconds: int = 20
     quick: bool = False
     shown: str = ""  # what must never reach the owner's terminal
+    peeks: bool = False  # looks for the secret in a whole mission on the owner's repository
     planted: str = ""  # a path of the workspace that others may execute or trust
     needs: str = ""  # a file without which the machine has nothing to reach
     held: str = "jail"  # "tier 0": only where no program of the agent's runs
@@ -150,6 +151,7 @@ plants("bare-repository", "puts what looks like a bare repository below the tree
 plants("git-file", "has .git be a file that names another directory", "rm -rf .git; mkdir h; cd h; " + GIT + "git config core.fsmonitor 'echo escaped >> {outside}/victim; false'; cd ..; echo 'gitdir: h/.git' > .git; git config core.bare false; git config core.worktree ..", ".git")
 plants("commondir", "has commondir name another directory", GIT + "cp -r .git h; mkdir h/x; echo ../h > .git/commondir; git --git-dir=h config core.fsmonitor 'echo escaped >> {outside}/victim; false'", ".git/commondir")
 row(G, "alternates", "has alternates name another project's objects", GIT + "echo {other}/work/objects > .git/objects/info/alternates; git cat-file -p {blob}", reached=secret, prepare=lambda world: world.objects())
+row(G, "private-branch", "reads a branch that is not the agent's", "git log --all -p; git cat-file --batch --batch-all-objects", reached=secret, prepare=lambda world: world.private_branch(world.work), peeks=True)
 row(G, "submodule", "has a submodule name a program", GIT + "git init -q s; cd s; git config user.name x; git config user.email x@example.com; git config core.fsmonitor 'echo escaped >> {outside}/victim; false'; git commit -q --allow-empty -m s; cd ..; rm -f .gitmodules; printf '[submodule \"s\"]\\n path = s\\n url = ./s\\n' > .gitmodules; git add s .gitmodules", reached=changed, act=HOST_GIT, planted=".gitmodules")
 row(G, "global-config", "writes the owner's Git configuration", "git config --file {home}/.gitconfig core.hooksPath {work}", reached=changed)
 row(G, "template", "writes Git's template of hooks", "mkdir -p {home}/.config/git/template/hooks; echo x > {home}/.config/git/template/hooks/post-checkout", reached=changed)

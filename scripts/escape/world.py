@@ -124,6 +124,14 @@ class World:
             import struct
             os.setxattr(path, "security.capability", struct.pack("<5I", 0x02000001, 1 << 21, 0, 0, 0))
 
+    def private_branch(self, repository):
+        """The owner's repository, with a branch that holds the secret and is not checked out."""
+        script = (f"git init -q -b main . && git config user.name o && git config user.email o@example.com && "
+                  f"git add README && git commit -q -m First && git checkout -q -b private && echo {self.secret} > s && "
+                  "git add s && git commit -q -m Private && git checkout -q main")
+        subprocess.run(["sh", "-c", script], cwd=repository, user=self.uid, group=self.uid, extra_groups=[], check=True,
+                       env={"PATH": os.environ["PATH"], "HOME": self.home})
+
     def results(self):
         os.mkdir(self.spool, 0o700)
         os.chown(self.spool, self.uid, self.uid)
