@@ -10,7 +10,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
-.PHONY: help up test setup build lint layers deny unit jail journeys sdk-check wires projects projects-three crash bench-engine \
+.PHONY: help up test setup build lint layers deny unit jail journeys sdk-check wires projects projects-three crash escape escape-quick bench-engine \
 	bench-models fuzz proof dist clean
 
 help: ## Lists the targets
@@ -19,7 +19,7 @@ help: ## Lists the targets
 up: setup build ## Builds Regie and runs a first mission with the scripted model
 	REGIE="$$(realpath $(REGIE))" examples/first-mission/run.sh
 
-test: setup lint layers deny unit jail journeys sdk-check projects-three ## Passes all tests
+test: setup lint layers deny unit jail escape-quick journeys sdk-check projects-three ## Passes all tests
 	@echo "make test: all passed"
 
 setup: ## Installs what is missing, says what it cannot
@@ -45,6 +45,12 @@ unit: ## Unit, property, port and simulation tests
 
 jail: ## The jail's and the runner's tests once more, as an ordinary user
 	scripts/as-ordinary-user sandbox runner regie
+
+escape: build ## Every known way out of the jail, as root: plain, held by Regie, held by its peers (ESCAPE="--only git/")
+	REGIE="$$(realpath $(REGIE))" python3 scripts/escape --npm "$(TARGET_DIR)/escape/npm" $(ESCAPE)
+
+escape-quick: build ## Some of each family, held by Regie
+	REGIE="$$(realpath $(REGIE))" python3 scripts/escape --quick
 
 sdk-check: build ## The vendors' own SDKs (PyPI, pinned) against the scripted model server
 	REGIE="$$(realpath $(REGIE))" scripts/wires sdk "$(TARGET_DIR)/wires"
@@ -77,7 +83,7 @@ bench-models: ## What the model wires cost: one table of ratios
 fuzz: ## Each parser for FUZZ_SECONDS (600), guided by coverage
 	scripts/fuzz "$(TARGET_DIR)/fuzz" $(FUZZ)
 
-proof: crash projects wires fuzz bench-engine bench-models ## The long campaigns
+proof: crash escape projects wires fuzz bench-engine bench-models ## The long campaigns
 
 dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"

@@ -1,7 +1,7 @@
 //! The system call filters: what no jailed program needs and many escapes do.
 //!
-//! Three programs: one refuses (`EPERM`), one makes `clone3` unknown (`ENOSYS`, as a filter
-//! cannot look into its arguments and libraries then fall back to `clone`), and on x86-64 one
+//! Three programs: one refuses (`EPERM`), one makes `clone3` and `openat2` unknown (`ENOSYS`, as a filter
+//! cannot look into their arguments and libraries then fall back to `clone` and `openat`), and on x86-64 one
 //! closes the second, differently numbered system call table (x32). System calls of another
 //! architecture kill the process.
 
@@ -53,6 +53,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_name_to_handle_at,
     libc::SYS_fanotify_init,
     libc::SYS_lookup_dcookie,
+    libc::SYS_vmsplice,
     // The machine itself.
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
@@ -76,9 +77,38 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_nfsservctl,
 ];
 
+/// Said to be unknown, as what they ask for cannot be seen.
+const UNKNOWN: &[libc::c_long] = &[libc::SYS_clone3, libc::SYS_openat2];
+
+/// A program that runs with its owner's rights whoever starts it: what is owned by the agent in the jail is
+/// owned by Regie's user on the host.
+const SET_ID: &[u32] = &[libc::S_ISUID, libc::S_ISGID];
+
+/// Where modes are given: the call, and the place of the mode among its arguments.
+const MODES: &[(libc::c_long, u8)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (SYS_FCHMODAT2, 2),
+    (libc::SYS_mkdirat, 2),
+    (libc::SYS_mknodat, 2),
+];
+#[cfg(target_arch = "x86_64")]
+const MODES_HERE: &[(libc::c_long, u8)] =
+    &[(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mkdir, 1), (libc::SYS_mknod, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const MODES_HERE: &[(libc::c_long, u8)] = &[];
+
+/// Where files are made: the call, and the places of its flags and its mode.
+const OPENS: &[(libc::c_long, u8, u8)] = &[(libc::SYS_openat, 2, 3)];
+#[cfg(target_arch = "x86_64")]
+const OPENS_HERE: &[(libc::c_long, u8, u8)] = &[(libc::SYS_open, 1, 2)];
+#[cfg(not(target_arch = "x86_64"))]
+const OPENS_HERE: &[(libc::c_long, u8, u8)] = &[];
+
 // Numbers that are the same on every architecture.
 const SYS_MOUNT_SETATTR: libc::c_long = 442;
 const SYS_QUOTACTL_FD: libc::c_long = 443;
+const SYS_FCHMODAT2: libc::c_long = 452;
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 
 #[cfg(target_arch = "x86_64")]
@@ -99,6 +129,11 @@ const NEW_NAMESPACES: &[libc::c_int] = &[
 /// Valid for `unshare` only: in `clone` the same bits are the exit signal.
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
+/// Personalities that weaken nothing: as it is, 32 bits' address space, the kernel's version as 2.6, and the
+/// question for the present one. What is refused turns off the protection of a process's memory, which a
+/// program run by this one would keep.
+const PERSONALITIES: &[u64] = &[0x0, 0x8, 0x20000, 0x20008, 0xffff_ffff];
+
 /// Terminal requests that type into, or rule, a terminal held by somebody else.
 const TERMINAL_REQUESTS: &[u64] = &[0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */];
 
@@ -112,7 +147,7 @@ pub(crate) fn programs() -> Result<Vec<BpfProgram>, Failure> {
     let all = || -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
         let mut programs = vec![
             compiled(refusals()?, libc::EPERM)?,
-            compiled(BTreeMap::from([(libc::SYS_clone3, vec![])]), libc::ENOSYS)?,
+            compiled(UNKNOWN.iter().map(|number| (*number, vec![])).collect(), libc::ENOSYS)?,
         ];
         programs.extend(second_table());
         Ok(programs)
@@ -158,6 +193,27 @@ fn refusals() -> Result<Rules, seccompiler::BackendError> {
         .map(|request| SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, *request)?]));
     rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
     rules.insert(libc::SYS_socket, sockets()?);
+    rules.extend(set_id()?);
+    let other = PERSONALITIES.iter().map(|known| condition(0, SeccompCmpOp::Ne, *known));
+    rules.insert(libc::SYS_personality, vec![SeccompRule::new(other.collect::<Result<_, _>>()?)?]);
+    Ok(rules)
+}
+
+/// Files and directories that pass on their owner's rights.
+fn set_id() -> Result<Rules, seccompiler::BackendError> {
+    let masked = |arg, bits: u32| condition(arg, SeccompCmpOp::MaskedEq(bits.into()), bits.into());
+    let mut rules = Rules::new();
+    for (number, mode) in MODES.iter().chain(MODES_HERE) {
+        let each = SET_ID.iter().map(|bit| SeccompRule::new(vec![masked(*mode, *bit)?]));
+        rules.insert(*number, each.collect::<Result<_, _>>()?);
+    }
+    // Without one of these flags the mode is whatever was there, and means nothing.
+    let making = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY].map(libc::c_int::unsigned_abs);
+    for (number, flags, mode) in OPENS.iter().chain(OPENS_HERE) {
+        let each = making.iter().flat_map(|flag| SET_ID.iter().map(move |bit| (*flag, *bit)));
+        let each = each.map(|(flag, bit)| SeccompRule::new(vec![masked(*flags, flag)?, masked(*mode, bit)?]));
+        rules.insert(*number, each.collect::<Result<_, _>>()?);
+    }
     Ok(rules)
 }
 

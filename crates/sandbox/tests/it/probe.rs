@@ -92,6 +92,11 @@ fn syscall(name: &str) -> std::io::Result<String> {
             [libc::AF_INET as usize, libc::SOCK_STREAM as usize, libc::IPPROTO_SCTP as usize],
         ),
         "tiocsti" => (libc::SYS_ioctl, [zero, 0x5412, c"x".as_ptr() as usize]),
+        // Without pages there is nothing to give away, and no descriptor is looked at before the call is let in.
+        "vmsplice" => (libc::SYS_vmsplice, [usize::MAX, zero, zero]),
+        "no_randomness" => (libc::SYS_personality, [libc::ADDR_NO_RANDOMIZE as usize, zero, zero]),
+        "read_implies_exec" => (libc::SYS_personality, [libc::READ_IMPLIES_EXEC as usize, zero, zero]),
+        "which_personality" => (libc::SYS_personality, [0xffff_ffff, zero, zero]),
         "x32_getpid" => (0x4000_0000 | libc::SYS_getpid, [zero, zero, zero]),
         other => panic!("no system call {other}"),
     };

@@ -66,6 +66,35 @@ fn dangerous_system_calls_are_refused() {
 }
 
 #[test]
+fn memory_keeps_its_protection_and_pages_are_not_given_away() {
+    let ground = Ground::new();
+    for name in ["no_randomness", "read_implies_exec", "vmsplice"] {
+        let refused = run(&ground.probe("syscall", &[name])).bad();
+        assert!(refused.out.contains("refused 1 "), "{name}: {refused:?}");
+    }
+    run(&ground.probe("syscall", &["which_personality"])).good();
+    assert!(probe::outside("syscall", &["no_randomness"]).status.success());
+}
+
+#[test]
+fn no_file_passes_on_the_rights_of_regies_user() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let ground = Ground::new();
+    let script = "cp /bin/true x; chmod 700 x; mkdir -m 755 d; chmod u+s x; chmod g+s x; chmod g+s d; \
+                  mkdir -m 2755 s; install -m 4755 /bin/true i; perl -e 'sysopen(F, \"o\", 65, 04755)'; true";
+    run(&ground.shell(script)).good();
+    let mut made = 0;
+    for entry in std::fs::read_dir(ground.work()).unwrap().flatten() {
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o6000, 0, "{:?} {mode:o}", entry.path());
+        made += 1;
+    }
+    assert!(made >= 2, "files are made, and their ordinary modes set");
+    // Other modes, and opening without making, are as ever.
+    run(&ground.shell("chmod 1777 d && chmod 755 x && cat < x > y && mktemp -p . && mkfifo p")).good();
+}
+
+#[test]
 fn unknown_calls_are_said_to_be_unknown() {
     let ground = Ground::new();
     let refused = run(&ground.probe("syscall", &["clone3"]));
