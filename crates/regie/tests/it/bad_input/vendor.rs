@@ -199,18 +199,18 @@ fn a_path_that_nothing_answers_at_and_a_redirect_rest_the_run() {
     ] {
         let base = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let at = format!("http://{}", base.local_addr().unwrap());
-        let answering = std::thread::spawn(move || {
+        // The list of models is asked for as well.
+        std::thread::spawn(move || {
             use std::io::{Read as _, Write as _};
-            let (mut stream, _) = base.accept().unwrap();
-            let _ = stream.read(&mut [0; 65536]);
-            stream
-                .write_all(format!("{answer}content-length: 0\r\nconnection: close\r\n\r\n").as_bytes())
-                .unwrap();
+            for mut stream in base.incoming().flatten() {
+                let _ = stream.read(&mut [0; 65536]);
+                let whole = format!("{answer}content-length: 0\r\nconnection: close\r\n\r\n");
+                let _ = stream.write_all(whole.as_bytes());
+            }
         });
         let mut command = world.regie(&with(&["--yes"]));
         command.env("ANTHROPIC_BASE_URL", at);
         let said = finish(command);
-        answering.join().unwrap();
         assert!(said.code == Some(1) && said.flat().contains(words), "{said:?}");
         assert!(said.flat().contains("ANTHROPIC_BASE_URL") && !said.flat().contains("key=1"), "{said:?}");
         assert_eq!(world.ask(&["runs", "--json"]).json()[0]["code"], code);
