@@ -9,7 +9,7 @@ use crate::tree::Tree;
 
 /// The longest content that is read, in bytes.
 const WHOLE: u64 = 4 << 20;
-/// What is read at once, in bytes.
+/// What is read at once, in bytes, and at most one change more.
 const AT_ONCE: u64 = 32 << 20;
 /// Objects that are asked for at once.
 const OBJECTS: usize = 4_096;
@@ -84,10 +84,14 @@ impl Tree {
             .run()
             .doing(DOING)?;
         let all = parse(&out).ok_or_else(|| git::unreadable("diff-tree")).doing(DOING)?;
-        let mut left = IN_ALL;
-        for mut several in Chunks(all.into_iter()) {
-            self.read(&mut several, &mut left)?;
-            several.iter().for_each(&mut see);
+        let mut reading = Reading { tree: self, left: IN_ALL };
+        let mut all = all.into_iter();
+        loop {
+            let several: Vec<_> = all.by_ref().take(OBJECTS / 2).collect();
+            if several.is_empty() {
+                break;
+            }
+            reading.read(several, &mut see)?;
         }
         Ok(())
     }
@@ -105,50 +109,12 @@ impl Tree {
         Ok(())
     }
 
-    /// Fills the contents of several alterations.
-    fn read(&self, several: &mut [Alteration], left: &mut u64) -> Result<(), Error> {
-        const DOING: &str = "read what was changed";
-        let wanted: Vec<String> = several.iter().flat_map(Alteration::objects).map(str::to_owned).collect();
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        let sizes = self.sizes(&wanted)?;
-        let mut contents = Vec::with_capacity(wanted.len());
-        let mut begin = 0;
-        while begin < wanted.len() {
-            let (mut end, mut sum) = (begin, 0_u64);
-            let mut asked = Vec::new();
-            while let (Some(id), Some(size)) = (wanted.get(end), sizes.get(end)) {
-                let size = size.filter(|size| *size <= WHOLE && *size <= *left);
-                if sum.saturating_add(size.unwrap_or(0)) > AT_ONCE {
-                    break;
-                }
-                if let Some(size) = size {
-                    (sum, *left) = (sum + size, *left - size);
-                    asked.push(id.as_str());
-                }
-                contents.push(size.map(|_| Vec::new()));
-                end += 1;
-            }
-            let read = self.contents(&asked).doing(DOING)?;
-            let slots = contents.iter_mut().skip(begin).filter_map(Option::as_mut);
-            for (slot, content) in slots.zip(read) {
-                *slot = content;
-            }
-            begin = end;
-        }
-        let mut contents = contents.into_iter();
-        for side in several.iter_mut().flat_map(Alteration::sides) {
-            if side.content == Content::Unread {
-                side.content = contents.next().flatten().map_or(Content::Unread, Content::Whole);
-            }
-        }
-        Ok(())
-    }
-
     /// The size of each object; `None` where it is not there.
     fn sizes(&self, ids: &[String]) -> Result<Vec<Option<u64>>, Error> {
         const DOING: &str = "measure what was changed";
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
         let out = Git::at(self.git_dir(), "cat-file")
             .args(["--batch-check=%(objecttype) %(objectsize)"])
             .stdin(lines(ids.iter().map(String::as_str)))
@@ -190,15 +156,48 @@ impl Tree {
     }
 }
 
-/// Cuts into pieces whose objects are asked for at once.
-struct Chunks(std::vec::IntoIter<Alteration>);
+/// Reads contents, as many at once as there is room for.
+struct Reading<'a> {
+    tree: &'a Tree,
+    /// What may still be read, in bytes.
+    left: u64,
+}
 
-impl Iterator for Chunks {
-    type Item = Vec<Alteration>;
+impl Reading<'_> {
+    fn read(&mut self, several: Vec<Alteration>, see: &mut impl FnMut(&Alteration)) -> Result<(), Error> {
+        let wanted: Vec<String> = several.iter().flat_map(Alteration::objects).map(str::to_owned).collect();
+        let mut sizes = self.tree.sizes(&wanted)?.into_iter();
+        let (mut group, mut asked, mut sum) = (Vec::new(), Vec::new(), 0_u64);
+        for alteration in several {
+            for id in alteration.objects() {
+                let size = sizes.next().flatten().filter(|size| *size <= WHOLE && *size <= self.left);
+                self.left = self.left.saturating_sub(size.unwrap_or(0));
+                sum = sum.saturating_add(size.unwrap_or(0));
+                asked.push(size.map(|_| id.to_owned()));
+            }
+            group.push(alteration);
+            if sum >= AT_ONCE {
+                self.fill(&mut group, &asked)?;
+                group.drain(..).for_each(|one| see(&one));
+                (asked, sum) = (Vec::new(), 0);
+            }
+        }
+        self.fill(&mut group, &asked)?;
+        group.iter().for_each(see);
+        Ok(())
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        let several: Vec<_> = self.0.by_ref().take(OBJECTS / 2).collect();
-        (!several.is_empty()).then_some(several)
+    /// Fills in the contents of a group. Of an object that is `None` nothing is read.
+    fn fill(&self, group: &mut [Alteration], asked: &[Option<String>]) -> Result<(), Error> {
+        let ids: Vec<&str> = asked.iter().flatten().map(String::as_str).collect();
+        let mut read = self.tree.contents(&ids).doing("read what was changed")?.into_iter();
+        let mut asked = asked.iter();
+        for side in group.iter_mut().flat_map(Alteration::sides) {
+            if side.content == Content::Unread && asked.next().is_some_and(Option::is_some) {
+                side.content = read.next().map_or(Content::Unread, Content::Whole);
+            }
+        }
+        Ok(())
     }
 }
 

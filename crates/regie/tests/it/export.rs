@@ -18,7 +18,7 @@ fn plants(command: &str) -> String {
 }
 
 /// The owner's own file, in a home that is the owner's alone.
-fn write_rules(world: &World, rules: &str) {
+pub(crate) fn write_rules(world: &World, rules: &str) {
     std::fs::DirBuilder::new().mode(0o700).create(world.home()).unwrap();
     std::fs::write(world.home().join("config.toml"), rules).unwrap();
 }

@@ -252,7 +252,8 @@ fn directives(before: &str, after: &str) -> Changed {
             let bare = line.split("//").next().unwrap_or_default();
             let words: Vec<&str> = bare.split_whitespace().collect();
             match words.as_slice() {
-                [] | ["module", ..] => {}
+                [] => {}
+                ["module", ..] if block.is_empty() => {}
                 [")"] => block.clear(),
                 [name, "("] => block = (*name).to_owned(),
                 words if block.is_empty() => {

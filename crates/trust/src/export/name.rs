@@ -92,7 +92,7 @@ fn is_greek_or_cyrillic(c: char) -> bool {
 fn mixes_alphabets(part: &str) -> bool {
     part.split(|c: char| !c.is_alphabetic()).any(|word| {
         word.chars().any(|c| c.is_ascii_alphabetic()) && word.chars().any(is_greek_or_cyrillic)
-            || word.chars().any(|c| matches!(c, '\u{1d400}'..='\u{1d7ff}' | '\u{0250}'..='\u{02af}' | '\u{2100}'..='\u{214f}'))
+            || word.chars().any(|c| matches!(c, '\u{1d400}'..='\u{1d7ff}' | '\u{0250}'..='\u{02af}' | '\u{2100}'..='\u{218f}'))
     })
 }
 
