@@ -250,7 +250,10 @@ fn parts() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(part, 1..5).prop_map(|parts| parts.join(&b'/'))
 }
 
-fn sides() -> impl Strategy<Value = Option<(u32, Vec<u8>)>> {
+/// One side of a change, or none.
+type Owned = Option<(u32, Vec<u8>)>;
+
+fn sides() -> impl Strategy<Value = Owned> {
     let mode = prop::sample::select(vec![FILE, PROGRAM, LINK, SUBMODULE, 0o040_000, 7]);
     let content = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..80),
@@ -267,9 +270,9 @@ proptest! {
     /// no finding.
     #[test]
     fn every_change_can_be_looked_at(rows in prop::collection::btree_map(parts(), (sides(), sides()), 0..12)) {
-        let rows: Vec<(Vec<u8>, Option<(u32, Vec<u8>)>, Option<(u32, Vec<u8>)>)> =
+        let rows: Vec<(Vec<u8>, Owned, Owned)> =
             rows.into_iter().map(|(path, (before, after))| (path, before, after)).collect();
-        fn borrowed(side: &Option<(u32, Vec<u8>)>) -> Option<(u32, &[u8])> {
+        fn borrowed(side: &Owned) -> Option<(u32, &[u8])> {
             side.as_ref().map(|(mode, content)| (*mode, content.as_slice()))
         }
         let mut all: Vec<Row<'_>> =
