@@ -5,7 +5,7 @@ mod batch;
 mod export;
 mod host;
 mod inflight;
-mod model;
+pub(crate) mod model;
 mod queue;
 mod room;
 mod setup;

@@ -13,6 +13,7 @@ mod log;
 mod model_script;
 mod notify;
 mod read;
+mod replay;
 mod rest;
 mod run;
 mod say;
@@ -51,6 +52,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Command::ModelScript(script) => return model_script::run(&script),
         Command::Completions(args) => return shell::completions(&args),
         Command::Man(args) => return shell::man(&args),
+        Command::Replay(args) => return replay::run(json, &args),
         other => other,
     };
     let home = Home::resolve(home.as_deref()).map_err(|error| Failure::new(error.to_string()))?;
@@ -105,7 +107,9 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Doctor => doctor::run(&context.home, context.json).await,
         Command::Serve(_) => serve::stop(context).await,
         // Handled before there is a runtime.
-        Command::ModelScript(_) | Command::Completions(_) | Command::Man(_) => Ok(Exit::Usage),
+        Command::ModelScript(_) | Command::Completions(_) | Command::Man(_) | Command::Replay(_) => {
+            Ok(Exit::Usage)
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod done;
 mod export;
 mod fork;
 mod goal;
+mod images;
 mod init;
 #[cfg(target_os = "linux")]
 mod jail;
@@ -23,6 +24,7 @@ mod notify;
 mod prefix;
 mod read;
 mod receiver;
+mod record;
 mod reference;
 mod refusals;
 mod rest;
