@@ -440,6 +440,9 @@ pub struct Gate {
     pub request: serde_json::Value,
     /// The hash of the exact action; an answer names it.
     pub action: String,
+    /// What of a proposal others would execute or trust: to be shown before everything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export: Option<trust::export::Report>,
     /// Files that a proposal changes.
     pub files: Vec<File>,
     /// Whether the criteria passed, one line each; empty when nothing was checked.

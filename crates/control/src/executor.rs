@@ -2,6 +2,7 @@
 //! host's own store, everything else to the run's runner and its jail.
 
 mod batch;
+mod export;
 mod host;
 mod inflight;
 pub(crate) mod model;

@@ -147,6 +147,7 @@ fn gate_view(journal: &dyn Journal, row: &GateRow) -> Result<api::Gate, Error> {
         }
         (Question::Approve, None) => format!("Let the agent use `{}`?", planned.tool),
     };
+    let export = proposal.as_ref().and_then(|proposal| proposal.export.clone());
     let (files, checks) = proposal.map_or((Vec::new(), Vec::new()), |proposal| {
         let mut checks: Vec<_> = match proposal.proposed.as_slice() {
             [] => proposal.checks,
@@ -176,6 +177,7 @@ fn gate_view(journal: &dyn Journal, row: &GateRow) -> Result<api::Gate, Error> {
         tool: planned.tool.clone(),
         request: payload.map_or(serde_json::Value::Null, view::content),
         action: action.to_string(),
+        export,
         files,
         checks,
         opened_at: row.opened_at.0,

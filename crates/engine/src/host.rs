@@ -103,6 +103,9 @@ pub struct Checkpoint {
     /// Paths that hold both versions between marks, because others changed the same places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<String>,
+    /// What of the changes others would execute or trust.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export: Option<trust::export::Report>,
 }
 
 /// One changed file.
@@ -153,6 +156,10 @@ pub struct MergeRequest {
     /// owner's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposed: Vec<Proposed>,
+    /// What of the changes others would execute or trust, which the owner sees first. Absent in the
+    /// requests of drivers that know no export gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export: Option<trust::export::Report>,
     /// Changed files.
     pub files: Vec<FileChange>,
     /// The owner's own uncommitted changes that the run started from, by their paths: the merge brings

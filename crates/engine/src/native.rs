@@ -8,6 +8,7 @@ mod answer;
 mod conversation;
 pub(crate) mod deferred;
 pub(crate) mod done;
+mod export;
 mod extras;
 mod finish;
 mod fork;

@@ -6,6 +6,7 @@
 //! runs on the host.
 #![forbid(unsafe_code)]
 
+mod alteration;
 mod attributes;
 mod checkout;
 mod deliver;
@@ -34,6 +35,7 @@ mod tree;
 mod uncommitted;
 mod workspace;
 
+pub use alteration::{Alteration, Content, Entry};
 pub use deliver::Delivery;
 pub use diff::{Diff, FileChange, Status};
 pub use error::Error;

@@ -142,6 +142,22 @@ pub(crate) fn hook(place: &Place) -> Result<Hook, Error> {
     Ok(if in_tree { Hook::InTree(named) } else { Hook::Outside })
 }
 
+/// The folder of the owner's tree that its git takes hooks from (`core.hooksPath`), where it is one.
+pub(crate) fn hooks_in_tree(place: &Place) -> Option<PathBuf> {
+    let dir = Git::at(&place.git_dir, "rev-parse")
+        .work_tree(&place.root)
+        .with_owner_settings()
+        .owner_config_only()
+        .args(["--path-format=absolute", "--git-path", "hooks"])
+        .path()
+        .ok()?;
+    // Of a folder that is not there yet, the name as it is configured.
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (dir, root) = (real(&dir), real(&place.root));
+    let is_own = dir.starts_with(real(&place.git_dir)) || dir.starts_with(real(&place.common_dir));
+    dir.strip_prefix(&root).ok().filter(|_| !is_own).map(Path::to_owned)
+}
+
 /// Notes that the hook is due for the head `tip`, before the branch moves there: a crash in between must
 /// not swallow it.
 pub(crate) fn hook_due(place: &Place, tip: &Commit) -> Result<(), Error> {

@@ -311,6 +311,12 @@ impl Tree {
     pub fn inspect(repo: &Path) -> Result<Owner, Error> {
         owner::inspect(repo).map_err(Error::Owner)
     }
+
+    /// The folder of the owner's tree that its git takes hooks from (`core.hooksPath`), where there is one.
+    /// `None` also where the repository cannot be asked.
+    pub fn hooks_in_tree(repo: &Path) -> Option<PathBuf> {
+        crate::manners::hooks_in_tree(&owner::Place::find(repo).ok()?)
+    }
 }
 
 /// Whether `new` contains `old`, asked with a prepared `git merge-base`.

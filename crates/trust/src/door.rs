@@ -11,6 +11,7 @@ use domain::causes::in_full;
 use domain::{Decision, Millis, StepKind, Verdict};
 use kernel::port::{Action, Authority, Journal, Records};
 
+use crate::export::Rules;
 use crate::leases;
 use crate::policy::{Case, MERGE, Policy, Ruling};
 
@@ -45,18 +46,29 @@ impl DayCap for u64 {
     }
 }
 
+/// The owner's rules for what leaves the jail, as they are at each moment.
+pub type Export = Arc<dyn Fn() -> Rules + Send + Sync>;
+
 /// The one authorisation point of an installation.
 pub struct Door<H: ?Sized = dyn Journal> {
     policy: Policy,
     records: Arc<dyn Records>,
     history: Arc<H>,
     day_cap: Box<dyn DayCap>,
+    export: Export,
 }
 
 impl<H: History + ?Sized> Door<H> {
     /// A door with the built-in rules and a cap on the money of one UTC day.
     pub fn new(records: Arc<dyn Records>, history: Arc<H>, day_cap: impl DayCap + 'static) -> Self {
-        Self { policy: Policy::built_in(), records, history, day_cap: Box::new(day_cap) }
+        let export: Export = Arc::new(Rules::default);
+        Self { policy: Policy::built_in(), records, history, day_cap: Box::new(day_cap), export }
+    }
+
+    /// The same, with the owner's rules for what leaves the jail. Without, all of it is asked.
+    #[must_use]
+    pub fn with_export(self, export: Export) -> Self {
+        Self { export, ..self }
     }
 
     fn judge(&self, action: &Action<'_>) -> Decision {
@@ -76,8 +88,9 @@ impl<H: History + ?Sized> Door<H> {
                 return denied(lease.epoch, format!("it cannot be told what was approved: {why}"));
             }
         };
+        let export = if is_merge { (self.export)() } else { Rules::default() };
         let Ruling { verdict, rule, gate } =
-            self.policy.judge(&Case { action, lease: &lease, merge_approved });
+            self.policy.judge(&Case { action, lease: &lease, merge_approved, export: &export });
         Decision { verdict, rule, lease: lease.id, epoch: lease.epoch, gate }
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`policy`] | the rules: deny → ask → allow, the strictest match wins; pure |
 //! | [`proof`] | what a proposal must show before an approval in advance covers its merge |
+//! | [`export`] | the export gate: what of a proposal others would execute or trust |
 //! | [`leases`] | a run's authority as records: grant, revoke, and the pure subset check |
 //! | [`door`] | the kernel's `Authority` port: reads the lease, judges, holds the daily cap |
 //!
@@ -11,9 +12,10 @@
 #![forbid(unsafe_code)]
 
 pub mod door;
+pub mod export;
 pub mod leases;
 pub mod policy;
 pub mod proof;
 
-pub use door::{DayCap, Door, History};
+pub use door::{DayCap, Door, Export, History};
 pub use policy::{Case, Policy, Ruling};

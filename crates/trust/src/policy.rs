@@ -7,7 +7,7 @@
 use domain::{Effect, GateId, Lease, Risk, StepKind, Verdict};
 use kernel::port::Action;
 
-use crate::proof;
+use crate::{export, proof};
 
 /// The tool that proposes a merge into Regie's own line. A lease that names it may propose; whether
 /// the merge happens is for a gate, or for a standing approval.
@@ -28,6 +28,8 @@ pub struct Case<'a> {
     pub lease: &'a Lease,
     /// Whether the owner approved in advance (`--yes`) the merges of this lease whose criteria pass.
     pub merge_approved: bool,
+    /// The owner's rules for what leaves the jail, as they are at this moment.
+    pub export: &'a export::Rules,
 }
 
 /// What the rules say of a case.
@@ -79,19 +81,33 @@ impl Policy {
                 gate: None,
             };
         };
-        match (rule.verdict, case.action.approved) {
-            (Verdict::Ask, Some(gate)) => Ruling {
+        let plain = Ruling { verdict: rule.verdict, rule: rule.text.into(), gate: None };
+        if rule.verdict != Verdict::Ask {
+            return plain;
+        }
+        let leaves = match is_merge(case) {
+            true => export::judge(case.action.request, case.export),
+            false => export::Ruling::Clear,
+        };
+        let asks = |rule: String| Ruling { verdict: Verdict::Ask, rule, gate: None };
+        match (case.action.approved, leaves) {
+            (_, export::Ruling::Denied(rule)) => Ruling { verdict: Verdict::Deny, rule, gate: None },
+            (Some(gate), _) => Ruling {
                 verdict: Verdict::Allow,
                 rule: format!("{}: approved at {gate}", rule.text),
                 gate: Some(gate),
             },
-            (Verdict::Ask, None) if is_merge(case) && case.merge_approved => {
+            (None, export::Ruling::Asks(why)) if case.merge_approved => {
+                asks(format!("--yes does not cover this: {why}"))
+            }
+            (None, export::Ruling::Asks(why)) => asks(format!("{}, and {why}", rule.text)),
+            (None, export::Ruling::Clear) if is_merge(case) && case.merge_approved => {
                 match proof::lacking(case.action.request) {
                     None => Ruling { verdict: Verdict::Allow, rule: IN_ADVANCE.into(), gate: None },
-                    Some(why) => Ruling { verdict: Verdict::Ask, rule: why.into(), gate: None },
+                    Some(why) => asks(why.into()),
                 }
             }
-            _ => Ruling { verdict: rule.verdict, rule: rule.text.into(), gate: None },
+            (None, export::Ruling::Clear) => plain,
         }
     }
 }

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::{Commit, Message, Signature, Treeish as _};
 
+use super::export;
 use super::inflight::Inflight;
 use super::room;
 use crate::layout::Layout;
@@ -36,6 +37,7 @@ pub struct HostExecutor {
     artifacts: Arc<dyn Artifacts>,
     clock: Arc<dyn Clock>,
     manners: Manners,
+    export: trust::Export,
     inflight: Inflight,
 }
 
@@ -66,12 +68,19 @@ impl HostExecutor {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let manners: Manners = Arc::new(|| store::Manners::NONE);
-        Self { layout, journal, artifacts, clock, manners, inflight: Inflight::default() }
+        let export: trust::Export = Arc::new(trust::export::Rules::default);
+        Self { layout, journal, artifacts, clock, manners, export, inflight: Inflight::default() }
     }
 
     /// The same, with what a delivery may do in the owner's name.
     pub fn with_manners(self, manners: Manners) -> Self {
         Self { manners, ..self }
+    }
+
+    /// The same, with the owner's rules for what leaves the jail.
+    #[must_use]
+    pub fn with_export(self, export: trust::Export) -> Self {
+        Self { export, ..self }
     }
 
     /// Whether a tool call of this name is the host's.
@@ -138,6 +147,9 @@ impl HostExecutor {
             Some(self.artifacts.put(&diff.patch).map_err(|e| failure_of("store.artifact", &e))?)
         };
         let (added, removed) = diff.totals();
+        let hooks = store::Tree::hooks_in_tree(Path::new(&charter.mission.repository));
+        let export =
+            export::report(&tree, &base, &head, hooks.as_deref(), (self.export)()).map_err(storing)?;
         let preview = diff.patch.get(..PREVIEW.min(diff.patch.len())).unwrap_or_default();
         let checkpoint = Checkpoint {
             commit: (!diff.files.is_empty()).then(|| head.hex().to_owned()),
@@ -150,6 +162,7 @@ impl HostExecutor {
             patch_preview: String::from_utf8_lossy(preview).into_owned(),
             followed,
             conflicts: conflicts.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            export: Some(export),
         };
         Ok(Finished { spent: Amount::default(), ..succeeded(&checkpoint, patch) })
     }

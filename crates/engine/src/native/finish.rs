@@ -184,6 +184,7 @@ impl View {
             checked: self.checked(),
             checks,
             proposed: self.definition.proposed(),
+            export: self.exported.report(checkpoint),
             files: checkpoint.files.clone(),
             uncommitted: mission.uncommitted.clone(),
             added: checkpoint.added,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use domain::budget::Exhausted;
 use domain::fact::{Denial, RunStarted};
+use domain::gate::Answer;
 use domain::run::End;
 use domain::{
     Criterion, Digest, Fact, Header, Mission, Outcome, Payload, RunId, StepKind, StepNo, Timestamp,
@@ -13,6 +14,7 @@ use models::{Block, Extras, Message, Request};
 
 use super::conversation::Conversation;
 use super::done::Definition;
+use super::export::Exported;
 use super::extras::Asked;
 use super::images::Eyes;
 use super::outage::Outage;
@@ -135,6 +137,7 @@ pub(super) struct View {
     pub(super) definition: Definition,
     pub(super) stall: Stall,
     pub(super) written: Written,
+    pub(super) exported: Exported,
     /// What the owner said and the model has not read.
     pub(super) unread: Vec<String>,
     /// Events that came before the first of this run: positions count over all of them.
@@ -192,6 +195,7 @@ impl View {
             definition: Definition::default(),
             stall: Stall::default(),
             written: Written::default(),
+            exported: Exported::default(),
             unread: Vec::new(),
             offset: 0,
             position: 0,
@@ -237,6 +241,7 @@ impl View {
             Fact::StepIntended { step, snapshot: Some(snapshot), .. } => self.intended(*step, snapshot),
             // The owner let it go on: what failed before counts no more.
             Fact::Resumed { .. } => self.resumed(seq),
+            Fact::GateAnswered { answer: Answer::Approved, .. } => self.approved(),
             Fact::Said { now, .. } => self.said(seq, *now, was_at_fork, payload),
             _ => {}
         }
@@ -278,6 +283,7 @@ impl View {
         self.stall.watches = !is_old;
         self.written.watches = started.driver == super::NAME;
         self.outage = Outage::of(started.driver == super::NAME);
+        self.exported = Exported::begin(&started.driver);
         self.definition.is_asked =
             !is_old && mission.done.is_empty() && self.config.toolbox.find(super::done::TOOL).is_some();
         match (started.forked.as_deref(), is_first) {

@@ -5,6 +5,7 @@ mod chaos;
 mod deferred;
 mod done;
 mod endings;
+mod export;
 mod extras;
 mod faults;
 mod flow;

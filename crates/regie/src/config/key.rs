@@ -49,10 +49,13 @@ pub(crate) enum Key {
     NotifySecretEnv,
     KeepWorkspaces,
     KeepCaches,
+    ExportAllow,
+    ExportAsk,
+    ExportDeny,
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 19] = [
+pub(crate) const KEYS: [Key; 22] = [
     Key::Done,
     Key::Model,
     Key::Effort,
@@ -72,6 +75,9 @@ pub(crate) const KEYS: [Key; 19] = [
     Key::NotifySecretEnv,
     Key::KeepWorkspaces,
     Key::KeepCaches,
+    Key::ExportAllow,
+    Key::ExportAsk,
+    Key::ExportDeny,
 ];
 
 impl Key {
@@ -97,6 +103,9 @@ impl Key {
             Self::NotifySecretEnv => ("notify", "webhook_secret_env"),
             Self::KeepWorkspaces => ("keep", "workspaces"),
             Self::KeepCaches => ("keep", "caches"),
+            Self::ExportAllow => ("export", "allow"),
+            Self::ExportAsk => ("export", "ask"),
+            Self::ExportDeny => ("export", "deny"),
         }
     }
 
@@ -160,6 +169,12 @@ impl Key {
                  stays in Regie's git directory."
             }
             Self::KeepCaches => "What the caches of all projects may take together; the least used go first.",
+            Self::ExportAllow => {
+                "What a merge may change of what others execute or trust without being asked about: kinds, as\n\
+                 \"build\", or paths, as \"scripts/\". All else of that is asked about, also with `--yes`."
+            }
+            Self::ExportAsk => "What of that is asked about all the same.",
+            Self::ExportDeny => "What of that is never merged: the branch is kept, and the merge refused.",
             Self::Setup => {
                 "The command that prepares a fresh checkout, as \"npm ci\". It has the network of this machine, so you\n\
                  are asked before it runs; what it makes is kept, and later runs start with it."
@@ -182,6 +197,7 @@ impl Key {
             Self::NotifySecretEnv => Kind::Text,
             Self::KeepWorkspaces => Kind::Age,
             Self::KeepCaches => Kind::Size,
+            Self::ExportAllow | Self::ExportAsk | Self::ExportDeny => Kind::Findings,
         }
     }
 
@@ -198,7 +214,10 @@ impl Key {
             | Self::NotifyEvents
             | Self::NotifySecretEnv
             | Self::KeepWorkspaces
-            | Self::KeepCaches => matches!(level, Level::Installation),
+            | Self::KeepCaches
+            | Self::ExportAllow
+            | Self::ExportAsk
+            | Self::ExportDeny => matches!(level, Level::Installation),
             _ => true,
         }
     }
@@ -248,7 +267,9 @@ impl Key {
             Self::DeliveryHooks => Value::Switch(false),
             Self::Effort | Self::Setup | Self::NotifySecretEnv => Value::Text(String::new()),
             Self::Batch | Self::NotifyDesktop => Value::Switch(false),
-            Self::NotifyWebhook => Value::Names(Vec::new()),
+            Self::NotifyWebhook | Self::ExportAllow | Self::ExportAsk | Self::ExportDeny => {
+                Value::Names(Vec::new())
+            }
             Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
             Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),
             Self::KeepCaches => Value::Size(KEEP_BYTES),

@@ -91,6 +91,22 @@ pub(crate) fn manners(home: &Home) -> Result<store::Manners, Error> {
     Ok(store::Manners { sign: config.is_on(Key::DeliverySign), hooks: config.is_on(Key::DeliveryHooks) })
 }
 
+/// What of a proposal is allowed, asked and denied at the export gate, as the installation has it.
+///
+/// # Errors
+/// What makes no sense in the installation's file.
+pub(crate) fn export(home: &Home) -> Result<trust::export::Rules, Error> {
+    let config = of_installation(home)?;
+    let names = |key| config.names(key);
+    let rules = trust::export::Rules::parse(
+        &names(Key::ExportAllow),
+        &names(Key::ExportAsk),
+        &names(Key::ExportDeny),
+    );
+    // Each entry was read before: together they can only be too many, and what is too much is denied.
+    Ok(rules.unwrap_or_else(|_| trust::export::Rules::closed()))
+}
+
 /// The installation's file.
 pub(crate) fn installation_file(home: &Home) -> PathBuf {
     home.root().join("config.toml")

@@ -17,6 +17,10 @@ pub(super) const AGE_WANTED: &str = "expected an age in quotes, as \"14d\", \"12
 /// What was expected.
 pub(super) const SIZE_WANTED: &str = "expected a size in quotes, as \"10 GiB\" or \"500 MiB\"";
 
+/// What was expected.
+pub(super) const FINDINGS_WANTED: &str =
+    "expected a list of kinds, as \"ci\", and of patterns of paths, as \"scripts/**\"";
+
 const DAY: u64 = 86_400_000;
 
 /// A list, each item read by `read`.
@@ -34,6 +38,15 @@ pub(super) fn names(
 /// A kind of notification.
 pub(super) fn event(text: &str) -> Result<String, String> {
     if EVENTS.contains(&text) { Ok(text.to_owned()) } else { Err(EVENTS_WANTED.into()) }
+}
+
+/// A kind of finding, a pattern of paths, or both.
+pub(super) fn finding(text: &str) -> Result<String, String> {
+    let one = [text.to_owned()];
+    match trust::export::Rules::parse(&one, &[], &[]) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// An address: what is sent there says what you work on, so in the clear it goes to loopback only.

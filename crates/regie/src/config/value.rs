@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Addresses,
     /// Kinds of notifications.
     Events,
+    /// What the export gate finds: kinds, and patterns of paths.
+    Findings,
     /// An age as `14d`; nothing is an age too.
     Age,
     /// A size as `10 GiB`.
@@ -79,6 +81,8 @@ impl Kind {
             (Self::Addresses, _) => Err("expected an address, as \"https://example.org/hook\"".into()),
             (Self::Events, DeValue::Array(items)) => owner::names(items, owner::event),
             (Self::Events, _) => Err(owner::EVENTS_WANTED.into()),
+            (Self::Findings, DeValue::Array(items)) => owner::names(items, owner::finding),
+            (Self::Findings, _) => Err(owner::FINDINGS_WANTED.into()),
             (Self::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
             (Self::Switch, _) => Err("expected true or false".into()),
             (Self::Text | Self::Effort | Self::Span | Self::Age | Self::Size, DeValue::String(text)) => {
@@ -119,7 +123,9 @@ impl Kind {
             Self::Age => owner::age(text).map(Value::Age),
             Self::Size => owner::size(text).map(Value::Size),
             // No variable stands for these.
-            Self::Switch | Self::Addresses | Self::Events => Err("it is said in config.toml only".into()),
+            Self::Switch | Self::Addresses | Self::Events | Self::Findings => {
+                Err("it is said in config.toml only".into())
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The daemon: the one place that knows the concrete parts and puts them together.
 
 mod day_cap;
+mod export;
 mod housekeeping;
 mod keeping;
 pub(crate) mod lock;
@@ -146,6 +147,7 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
     };
     let outside = outside_tools()?;
     let manners = manners(home);
+    let export = export::live(home)?;
     let dispatch = Dispatch {
         model: ModelExecutor::new(
             Arc::clone(&vendors),
@@ -162,13 +164,16 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
             Arc::clone(&artifacts) as _,
             Arc::clone(&clock),
         )
-        .with_manners(Arc::clone(&manners)),
+        .with_manners(Arc::clone(&manners))
+        .with_export(Arc::clone(&export)),
         jail: Arc::clone(&runner) as _,
         setup: SetupExecutor::new(layout.clone(), Arc::clone(&journal), Arc::clone(&runner) as _),
         outside: outside.iter().map(|(tool, run)| (tool.spec.name.clone(), Arc::clone(run))).collect(),
     };
     let ports = Ports {
-        authority: Arc::new(trust::Door::new(Arc::clone(&sqlite) as _, Arc::clone(&journal), day_cap)),
+        authority: Arc::new(
+            trust::Door::new(Arc::clone(&sqlite) as _, Arc::clone(&journal), day_cap).with_export(export),
+        ),
         executor: Arc::new(dispatch),
         workspaces: Arc::new(StoreWorkspaces::new(layout.clone(), Arc::clone(&journal))),
         drivers: Arc::new(NativeDrivers::new(Arc::clone(&artifacts) as _, Arc::new(models::wire::compose))),

@@ -27,10 +27,15 @@ impl Follow {
             screen::put_json(&tagged("gate", &gate))?;
             return Ok(Some(Exit::Waiting));
         }
+        // What others would execute or trust comes before a diff that it could hide in.
+        let findings = card::findings(&gate, screen::export::SOME);
+        if !findings.is_empty() {
+            self.say(&format!("\n{findings}"))?;
+        }
         if !gate.files.is_empty() {
             self.changes().await?;
         }
-        self.say(&format!("\n{}\n", card::gate(&gate)))?;
+        self.say(&format!("\n{}\n", card::question(&gate)))?;
         if !self.can_ask {
             return self.waits(&gate).map(Some);
         }

@@ -235,6 +235,8 @@ impl View {
             "model_call_lost" => self.charge(&fact["spent"]),
             "step_denied" | "timer_fired" => {
                 self.running.remove(&step);
+                let rule = fact["reason"]["decision"]["rule"].as_str().unwrap_or_default();
+                self.refused |= rule.ends_with("(export.denied)");
             }
             "gate_answered" => {
                 self.refused = matches!(fact["answer"].as_str(), Some("refused" | "expired"));

@@ -2,7 +2,7 @@
 
 use control::api;
 
-use super::{patch, style, text};
+use super::{export, patch, style, text};
 
 /// The tool whose request is shown in words.
 const SETUP: &str = engine::host::SETUP;
@@ -11,8 +11,18 @@ const FILES: usize = 12;
 /// Lines of a request on a card.
 const REQUEST_LINES: usize = 20;
 
-/// The card, each line indented.
+/// What others would execute or trust, then the card, each line indented.
 pub(crate) fn gate(gate: &api::Gate) -> String {
+    findings(gate, export::ALL) + &question(gate)
+}
+
+/// What others would execute or trust of what is asked for; empty where there is nothing of that.
+pub(crate) fn findings(gate: &api::Gate, most: usize) -> String {
+    gate.export.as_ref().map(|report| export::report(report, &gate.gate, most)).unwrap_or_default()
+}
+
+/// The card without what was shown before it.
+pub(crate) fn question(gate: &api::Gate) -> String {
     let mut card = format!("  {} {}\n", style::waiting("?"), style::bold(&title(gate)));
     let mut row = |name: &str, value: &str| {
         card.push_str(&format!("    {} {value}\n", style::dim(&format!("{name:<8}"))));
@@ -26,6 +36,9 @@ pub(crate) fn gate(gate: &api::Gate) -> String {
         row("why", "a crash left it open whether this happened");
     }
     row("goal", &text::short(&text::line(&gate.goal), 80));
+    if let Some(report) = gate.export.as_ref().filter(|report| report.total() > 0) {
+        row("export", &style::waiting(&export::summary(report)));
+    }
     let mut name = "files";
     for file in patch::files(&gate.files, FILES) {
         row(name, &file);
@@ -133,6 +146,7 @@ mod tests {
             tool: "merge".into(),
             request: serde_json::json!({ "to": "x\u{1b}[2J" }),
             action: "db99faff02013ff30aca9b864467b20658b2fb2123ffaa4d84d8e401781a1dfc".into(),
+            export: None,
             files: vec![],
             checks: vec![],
             opened_at: 0,

@@ -2,6 +2,7 @@
 
 pub(crate) mod card;
 pub(crate) mod clock;
+pub(crate) mod export;
 pub(crate) mod patch;
 pub(crate) mod style;
 pub(crate) mod table;

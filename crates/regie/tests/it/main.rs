@@ -8,6 +8,7 @@ mod configuration;
 mod count;
 mod crash;
 mod done;
+mod export;
 mod fork;
 mod goal;
 mod images;

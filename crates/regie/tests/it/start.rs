@@ -102,7 +102,12 @@ fn included_files_serve_commands_and_values_are_not_shown() {
     fs::create_dir(world.project().join("fixtures")).unwrap();
     fs::write(world.project().join("fixtures/data"), "plain fixture\n").unwrap();
     let said = world.ask(&["run", "Look around", "--done", "true", "--yes"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    // That the values are no longer ignored is asked about.
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert!(said.err.contains(".gitignore (guard)"), "{}", said.err);
+    let gate = world.ask(&["gate", "list", "--json"]).json()[0]["gate"].as_str().unwrap().to_owned();
+    assert_eq!(world.ask(&["gate", "approve", &gate]).code, Some(0));
+    assert_eq!(world.ended("last").end, "done");
     let seen = world.asked().last().unwrap()["messages"].to_string();
     assert!(seen.contains("usable") && seen.contains("plain fixture"), "{seen}");
     assert_eq!(seen.matches("values of the owner's environment").count(), 3, "{seen}");

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 #![expect(clippy::unwrap_used, reason = "in a test, also in what it calls, a failure is a panic")]
 
+mod alteration;
 mod deliver;
 mod follow;
 mod hostile;

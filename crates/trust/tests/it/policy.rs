@@ -3,12 +3,13 @@
 use domain::{Effect, GateId, Risk, StepKind, Timestamp, Verdict};
 use kernel::port::Action;
 use proptest::prelude::*;
+use trust::export::Rules;
 use trust::{Case, Policy, Ruling};
 
 use crate::world::{action, deliver, lease, merge, model};
 
 fn judge(action: &Action<'_>, merge_approved: bool) -> Ruling {
-    Policy::built_in().judge(&Case { action, lease: &lease(), merge_approved })
+    Policy::built_in().judge(&Case { action, lease: &lease(), merge_approved, export: &Rules::default() })
 }
 
 #[track_caller]
@@ -88,7 +89,8 @@ fn a_lease_that_does_not_hold_denies_even_what_was_approved() {
             "the lease was granted to another run or principal",
         ),
     ] {
-        let case = Case { action: &approved, lease: &lease, merge_approved: true };
+        let export = Rules::default();
+        let case = Case { action: &approved, lease: &lease, merge_approved: true, export: &export };
         let ruling = Policy::built_in().judge(&case);
         assert_eq!((ruling.verdict, ruling.rule.as_str()), (Verdict::Deny, rule));
     }
@@ -124,6 +126,38 @@ fn a_standing_approval_asks_where_nothing_proves_the_work() {
     // What a human approved at the gate holds.
     let approved = Action { approved: Some(GateId::from_bytes([1; 16])), request: b"{}", ..merge() };
     assert_eq!(judge(&approved, true).verdict, Verdict::Allow);
+}
+
+#[test]
+fn what_others_would_execute_is_asked_in_spite_of_a_standing_approval_and_what_is_denied_never_passes() {
+    let finding = r#"{"standing":"asks","kind":"ci","path":".github/workflows/ci.yml","change":"added","why":"w","content":"1"}"#;
+    let request = format!(r#"{{"checks":["make test"],"export":{{"findings":[{finding}],"rules":""}}}}"#);
+    let asked = Action { request: request.as_bytes(), ..merge() };
+    let approved = Action { approved: Some(GateId::from_bytes([1; 16])), ..asked };
+    let judge = |action: &Action<'_>, merge_approved, rules: &Rules| {
+        Policy::built_in().judge(&Case { action, lease: &lease(), merge_approved, export: rules })
+    };
+    let said = judge(&asked, true, &Rules::default());
+    assert_eq!(said.verdict, Verdict::Ask);
+    assert!(
+        said.rule.starts_with("--yes does not cover this: it changes what others execute"),
+        "{}",
+        said.rule
+    );
+    assert_eq!(judge(&asked, false, &Rules::default()).verdict, Verdict::Ask);
+    assert_eq!(judge(&approved, true, &Rules::default()).verdict, Verdict::Allow);
+    let of = |allow: &[String], deny: &[String]| Rules::parse(allow, &[], deny).unwrap();
+    assert_eq!(judge(&asked, true, &of(&["ci".into()], &[])).verdict, Verdict::Allow);
+    assert_eq!(
+        judge(&asked, false, &of(&["ci".into()], &[])).verdict,
+        Verdict::Ask,
+        "the merge itself is asked"
+    );
+    for action in [&asked, &approved] {
+        let said = judge(action, true, &of(&["ci".into()], &[".github/".into()]));
+        assert_eq!(said.verdict, Verdict::Deny);
+        assert!(said.rule.ends_with("(export.denied)"), "{}", said.rule);
+    }
 }
 
 fn kinds() -> impl Strategy<Value = StepKind> {
@@ -173,7 +207,8 @@ proptest! {
         let gate = approved.then(|| GateId::from_bytes([1; 16]));
         let action = Action { approved: gate, ..action(kind, effect, risk, tool) };
         let wide = lease();
-        let case = Case { action: &action, lease: &wide, merge_approved };
+        let export = Rules::default();
+        let case = Case { action: &action, lease: &wide, merge_approved, export: &export };
         let ruling = Policy::built_in().judge(&case);
         prop_assert_eq!(&ruling, &Policy::built_in().judge(&case));
         if risk == Risk::Network {

@@ -112,6 +112,8 @@ fn a_link_that_the_agent_makes() {
         ("shell", &serde_json::json!({ "command": command }).to_string()),
         ("read", r#"{"path": "made"}"#),
     ]);
+    // A link out of the tree is asked about; this owner lets it pass.
+    crate::export::write_rules(&world, "[export]\nallow = [\"link_out\"]\n");
     let answers = answers(&world);
     assert!(!answers[0].0 && answers[1].0, "{answers:?}");
     // It is delivered as the link that it is: nobody followed it.
