@@ -21,7 +21,9 @@ use rustix::{
 };
 
 use crate::{
-    Error, Failure, LAUNCH_ARG, Network, Part, Plan, Posture, Status, support,
+    Error, Failure, LAUNCH_ARG, Network, Part, Plan, Posture, Status,
+    place::Places,
+    support,
     wire::{self, Answer, Mode, Order, Request},
 };
 
@@ -126,6 +128,7 @@ impl Launcher {
         network: Option<&SharedNetwork>,
     ) -> Result<Child, Error> {
         let follow = |doing| move |source| Error::Follow { doing, source };
+        let places = if mode == Mode::Confine { Places::make(plan)? } else { Places::default() };
         let (is_piped, is_joined) = (stdin == Stdin::Piped, network.is_some());
         let request = Request { plan: plan.clone(), mode, is_piped, is_joined };
         let request = Order::Launch(Box::new(request));
@@ -152,7 +155,7 @@ impl Launcher {
         match answer {
             Ok((Answer::Started, mut fds)) if fds.len() == 1 => {
                 let jail = fds.swap_remove(0);
-                Ok(launcher.into_child(control, jail, stdin))
+                Ok(launcher.into_child(control, jail, stdin, places))
             }
             Ok((Answer::Started | Answer::Network, _)) | Err(_) => {
                 drop(control);
@@ -206,6 +209,8 @@ pub struct Child {
     jail: Arc<OwnedFd>,
     status: Status,
     ended: Option<ExitStatus>,
+    /// What stands where something denied is not there, until the jail has ended.
+    places: Places,
 }
 
 impl Child {
@@ -256,6 +261,7 @@ impl Child {
             }
         }
         self.ended = Some(ended);
+        self.places.clear();
         Ok(ended)
     }
 }
@@ -315,7 +321,13 @@ impl Running {
         started.map(Self).map_err(|source| Error::Launcher { program: launcher.program.clone(), source })
     }
 
-    fn into_child(mut self, control: UnixStream, jail: OwnedFd, stdin: Option<PipeWriter>) -> Child {
+    fn into_child(
+        mut self,
+        control: UnixStream,
+        jail: OwnedFd,
+        stdin: Option<PipeWriter>,
+        places: Places,
+    ) -> Child {
         Child {
             stdin,
             stdout: self.0.stdout.take(),
@@ -325,6 +337,7 @@ impl Running {
             jail: Arc::new(jail),
             status: Status::Enforced,
             ended: None,
+            places,
         }
     }
 
