@@ -233,7 +233,8 @@ impl Walk<'_> {
     fn link(&mut self, path: &Path, states: &[State], above: Above) -> Result<bool, Error> {
         for (rule, at) in states {
             let verb = self.verb(*rule);
-            if verb == Verb::Deny && above.granted == Rights::NONE {
+            let is_left = self.rules.get(*rule).is_some_and(|rule| rule.absent == Absent::Left);
+            if is_left || (verb == Verb::Deny && above.granted == Rights::NONE) {
                 continue;
             }
             let is_named = self.is_named(path, states, *rule);
