@@ -171,7 +171,9 @@ fn env(asked: &[String]) -> Result<(Env, Vec<String>), Failure> {
                 Err(std::env::VarError::NotPresent) => (one.as_str(), None),
                 // Its value is not shown: it may be a secret.
                 Err(_) => {
-                    return Err(refused(format!("the variable {one:?} is not UTF-8 and cannot be passed on")));
+                    return Err(refused(format!(
+                        "the variable {one:?} is not UTF-8 and cannot be passed on"
+                    )));
                 }
             },
         };
