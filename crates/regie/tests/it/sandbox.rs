@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::world::{Said, finish};
+use crate::world::{Said, alive, finish};
 
 /// A user with a home, a directory to work in, and Regie, which has never run.
 struct Owner {
@@ -122,6 +122,27 @@ fn streams_pass_through_and_exit_codes_say_how_it_ended() {
         let said = owner.run(args);
         assert_eq!(said.code, Some(code), "{args:?}: {said:?}");
         assert_eq!(said.err.is_empty(), code == 143, "{args:?}: {said:?}");
+    }
+}
+
+#[test]
+fn an_interruption_ends_the_jail_and_leaves_nothing_behind() {
+    let owner = Owner::new();
+    let mark = format!("{}", 100_000_000 + u64::from(std::process::id()));
+    for (signal, code) in [(rustix::process::Signal::INT, 130), (rustix::process::Signal::TERM, 143)] {
+        let mut command = owner.command("run", &["--deny", ".env", "--", "sh", "-c"]);
+        command.arg(format!("echo ready; sleep {mark} & sleep {mark}"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        assert!(owner.work().join(".env").symlink_metadata().is_ok());
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        assert!(alive(&mark).is_empty());
+        assert!(owner.work().join(".env").symlink_metadata().is_err());
     }
 }
 

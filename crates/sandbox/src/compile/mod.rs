@@ -258,8 +258,7 @@ pub fn compile(rules: &Rules, look: &dyn Look) -> Result<Compiled, Error> {
         let nearest = compiled
             .laid
             .iter()
-            .filter(|laid| laid.mount.access != Access::Hold && cwd.starts_with(&laid.mount.target))
-            .next_back();
+            .rfind(|laid| laid.mount.access != Access::Hold && cwd.starts_with(&laid.mount.target));
         if nearest.is_none_or(|laid| laid.mount.access == Access::Cover) {
             return Err(Error::Cwd { path: cwd.clone() });
         }

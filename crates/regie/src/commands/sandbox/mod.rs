@@ -3,14 +3,17 @@
 mod explain;
 mod plan;
 
+use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::task::Poll;
 use std::time::Duration;
 
 use ::sandbox::{Child, Error, LAUNCH_ARG, Launcher, Stdin};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::span;
 use crate::failure::{Exit, Failure};
@@ -109,37 +112,93 @@ fn start(regie: Option<&Path>, options: &Options) -> Result<Exit, Failure> {
     for name in &made.unset {
         screen::warning(&format!("{name} is not set here, so the program does not get it"))?;
     }
-    let mut child = launcher().spawn(&made.plan, Stdin::Inherited).map_err(|error| not_started(&error))?;
-    if !ends_in_time(&child, options.time)? {
-        child.kill().map_err(|error| not_started(&error))?;
-        child.wait().map_err(|error| not_started(&error))?;
-        let after = text::span(options.time.unwrap_or_default());
-        screen::warning(&format!("ended after {after}, as --time says"))?;
-        return Ok(Exit::Of(TIMED_OUT));
-    }
-    let ended = child.wait().map_err(|error| not_started(&error))?;
-    let code = ended.code().or_else(|| ended.signal().map(|signal| SIGNALLED + signal));
-    Ok(Exit::Of(code.unwrap_or(NOT_STARTED)))
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| refused(format!("no runtime can be had: {error}")))?;
+    let (end, ended) = runtime.block_on(async {
+        // Listened to before there is anything that a signal could leave behind.
+        let signals = Signals::listen()?;
+        let child = launcher().spawn(&made.plan, Stdin::Inherited).map_err(|error| not_started(&error))?;
+        follow(child, signals, options.time).await
+    })?;
+    Ok(Exit::Of(match end {
+        End::Itself => {
+            ended.code().or_else(|| ended.signal().map(|signal| SIGNALLED + signal)).unwrap_or(NOT_STARTED)
+        }
+        End::Signal(signal) => SIGNALLED + signal,
+        End::Time => {
+            let after = text::span(options.time.unwrap_or_default());
+            screen::warning(&format!("ended after {after}, as --time says"))?;
+            TIMED_OUT
+        }
+    }))
 }
 
-/// Waits; false when the time is over first.
-fn ends_in_time(child: &Child, millis: Option<u64>) -> Result<bool, Failure> {
-    let Some(millis) = millis else { return Ok(true) };
-    let failed = |error: rustix::io::Errno| Failure {
-        exit: Exit::Of(NOT_STARTED),
-        ..Failure::new(format!("its end cannot be waited for: {error}"))
-    };
-    let began = std::time::Instant::now();
-    let whole = Duration::from_millis(millis);
-    loop {
-        let Some(left) = whole.checked_sub(began.elapsed()) else { return Ok(false) };
-        let left = Timespec::try_from(left).map_err(|_| failed(rustix::io::Errno::INVAL))?;
-        match poll(&mut [PollFd::from_borrowed_fd(child.as_fd(), PollFlags::IN)], Some(&left)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => return Ok(true),
-            Err(error) => return Err(failed(error)),
-        }
+/// What comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The program ends.
+    Itself,
+    /// This process is told to end, which ends the jail too.
+    Signal(i32),
+    /// Its time is over.
+    Time,
+}
+
+/// The signals that ask this process to end.
+struct Signals(Vec<(i32, Signal)>);
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let kinds =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+        let listen = |kind: SignalKind| signal(kind).map(|signal| (kind.as_raw_value(), signal));
+        let all = kinds.into_iter().map(listen).collect::<io::Result<_>>();
+        all.map(Self).map_err(|error| refused(format!("signals cannot be listened to: {error}")))
     }
+
+    async fn next(&mut self) -> i32 {
+        poll_fn(|context| {
+            let came = self
+                .0
+                .iter_mut()
+                .find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
+            came.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+/// Until nothing of the jail is alive; says what came first, and how the program ended.
+async fn follow(
+    mut child: Child,
+    mut signals: Signals,
+    millis: Option<u64>,
+) -> Result<(End, ExitStatus), Failure> {
+    let killer = child.killer();
+    let mut waiting = tokio::task::spawn_blocking(move || child.wait());
+    let time = async {
+        match millis {
+            Some(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
+            None => std::future::pending().await,
+        }
+    };
+    let (end, ended) = tokio::select! {
+        biased;
+        ended = &mut waiting => (End::Itself, Some(ended)),
+        signal = signals.next() => (End::Signal(signal), None),
+        () = time => (End::Time, None),
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            killer.kill().map_err(|error| not_started(&error))?;
+            waiting.await
+        }
+    };
+    let ended = ended.map_err(|error| refused(format!("its end cannot be waited for: {error}")))?;
+    ended.map(|ended| (end, ended)).map_err(|error| not_started(&error))
 }
 
 /// The words of what did not start, with the exit code that says it.
