@@ -133,7 +133,7 @@ pub enum Access {
     Read,
     /// Read; nothing below it can be changed or executed. An interpreter can still read a script in it.
     ReadNoExec,
-    /// Read, execute and write.
+    /// Read, execute and write. The source is reached by no symbolic link.
     Write,
     /// Read and write; nothing below it can be executed, as with [`Access::ReadNoExec`].
     WriteNoExec,

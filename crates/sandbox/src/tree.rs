@@ -258,7 +258,10 @@ fn source(mount: &Mount) -> Result<Option<OwnedFd>, Failure> {
     match mount.access {
         Access::Private | Access::Link | Access::Cover | Access::Hold => Ok(None),
         Access::Read | Access::ReadNoExec | Access::Write | Access::WriteNoExec => {
-            clone(&mount.source).map(Some).map_err(|error| {
+            let is_written = matches!(mount.access, Access::Write | Access::WriteNoExec);
+            // What is written is reached by no link: one that is made meanwhile would lead elsewhere.
+            let cloned = if is_written { nest::clone_straight(&mount.source) } else { clone(&mount.source) };
+            cloned.map(Some).map_err(|error| {
                 let part = if error == Errno::PERM { Part::Files } else { Part::Plan };
                 part.failed(format!("opening {} for the jail", mount.source.display()))(error)
             })

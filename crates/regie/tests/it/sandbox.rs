@@ -240,6 +240,39 @@ fn the_working_directory_may_have_any_name_or_says_what_is_wrong_with_it() {
     assert!(said.code == Some(125) && said.err.contains("symbolic link"), "{said:?}");
 }
 
+/// A workspace in memory, or on one file system over another, by a namespace of the test's own.
+#[test]
+fn a_working_directory_on_tmpfs_or_overlay_works() {
+    let owner = Owner::new();
+    for (kind, mount) in [
+        ("tmpfs", "mount -t tmpfs none on"),
+        ("overlay", "mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=between on"),
+    ] {
+        for name in ["on", "lower", "upper", "between"] {
+            let _ = fs::remove_dir_all(owner.work().join(name));
+            fs::create_dir(owner.work().join(name)).unwrap();
+        }
+        let run = owner.command("run", &[]);
+        let regie = run.get_program().to_str().unwrap();
+        let script = format!(
+            "{mount} || exit 77; echo x > on/secret && cd on && \
+             {regie} sandbox run --deny secret --deny later -- sh -c \
+             'echo x > new; mkdir d; mv new d/; echo x > later; cat secret; cat d/new'; \
+             echo $?; ls"
+        );
+        let mut outer = Command::new("/usr/bin/unshare");
+        outer.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]).current_dir(owner.work());
+        outer.env_clear().envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        outer.stdin(Stdio::null());
+        let said = finish(outer);
+        if said.code == Some(77) {
+            eprintln!("skipped: no {kind} can be mounted here: {}", said.err);
+            continue;
+        }
+        assert_eq!(said.out, "x\n0\nd\nsecret\n", "{kind}: {said:?}");
+    }
+}
+
 #[test]
 fn explain_says_what_each_mount_comes_from_and_starts_nothing() {
     let owner = Owner::new();

@@ -241,6 +241,11 @@ pub fn compile(rules: &Rules, look: &dyn Look) -> Result<Compiled, Error> {
             rules.paths.iter().any(|rule| rule.verb == Verb::Deny && rule.pattern.is_match(above))
         })
     };
+    for link in fixed.iter().filter(|mount| mount.access == Access::Link) {
+        if rules.paths.iter().any(|rule| rule.pattern.leads_through(&link.target)) {
+            return Err(Error::Link { path: link.target.clone() });
+        }
+    }
     for mount in fixed.into_iter().filter(|mount| !is_denied(&mount.target)) {
         compiled.laid.push(Laid { mount: mount.clone(), why: Why::System, rule: None });
     }

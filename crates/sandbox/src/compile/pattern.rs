@@ -124,6 +124,12 @@ impl Pattern {
         at.contains(&self.len())
     }
 
+    /// Whether it names something below `path`, and comes to `path` by names alone.
+    pub(super) fn leads_through(&self, path: &Path) -> bool {
+        let names: Vec<&OsStr> = path.components().skip(1).map(|component| component.as_os_str()).collect();
+        names.len() < self.len() && names.iter().enumerate().all(|(at, name)| self.name(at) == Some(*name))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.parts.len()
     }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags},
     io::Errno,
     mount::{MoveMountFlags, OpenTreeFlags},
 };
@@ -152,6 +152,13 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+/// A detached copy of what a path shows that leads through no link.
+pub(super) fn clone_straight(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    clone_of(&place, OpenTreeFlags::AT_RECURSIVE)
 }
 
 fn clone_of(place: &OwnedFd, more: OpenTreeFlags) -> Result<OwnedFd, Errno> {

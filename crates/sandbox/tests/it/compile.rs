@@ -234,6 +234,9 @@ fn the_system_is_shown_without_what_is_denied_of_it() {
         shown(&compiled),
         ["/bin Link System", "/usr Read System", "/usr/share/doc Cover Denied", "/w WriteNoExec Granted",]
     );
+    // Through a link of the system a rule would be about nothing.
+    some.paths = rules("write .\ndeny /bin/sh").paths;
+    assert_eq!(compile(&some, &tree).unwrap_err(), Error::Link { path: "/bin".into() });
     assert_eq!(compiled.laid.iter().filter(|laid| laid.why == Why::System && laid.rule.is_some()).count(), 0);
 }
 

@@ -229,6 +229,20 @@ fn a_tree_whose_matches_are_links_or_swapped_for_links_leads_nowhere() {
 }
 
 #[test]
+fn a_grant_that_became_a_link_is_not_followed() {
+    let kept = Kept::new(&["text"]);
+    let plan = kept.plan(&[], "echo x > new");
+    fs::rename(&kept.work, kept.ground.outside().join("moved")).unwrap();
+    std::os::unix::fs::symlink(kept.ground.outside(), &kept.work).unwrap();
+    let error = start(&plan).unwrap_err();
+    assert!(
+        matches!(error, sandbox::Error::Plan { .. }) && error.to_string().contains("symbolic link"),
+        "{error}"
+    );
+    assert!(!kept.ground.outside().join("new").exists());
+}
+
+#[test]
 fn what_is_writable_in_what_is_read_and_what_may_not_be_executed() {
     let kept = Kept::new(&["out/x", "run.sh", "bin/run.sh"]);
     for file in ["run.sh", "bin/run.sh"] {
