@@ -77,6 +77,9 @@ pub struct StartMission {
     /// What runs beside the commands.
     #[serde(default)]
     pub services: Vec<Service>,
+    /// Where a recording of the run is made: a directory that is empty or not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,
@@ -101,6 +104,9 @@ pub struct Fork {
     /// Start even where the operating system cannot jail steps, with a warning in every output.
     #[serde(default)]
     pub allow_unjailed: bool,
+    /// Where a recording of the run is made: a directory that is empty or not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,
@@ -210,6 +216,12 @@ impl Vendor {
                 .filter_map(|name| Some((name.to_owned(), set(name)?)))
                 .collect(),
         }
+    }
+
+    /// All keys and tokens.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let keys = [&self.api_key, &self.auth_token, &self.openai_api_key, &self.local_api_key];
+        keys.into_iter().flatten().map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).collect()
     }
 
     /// The value of one of [`Vendor::VARIABLES`] or of the network's.
@@ -370,6 +382,22 @@ pub struct Line {
     pub title: String,
     /// More, shown below it; may have several lines.
     pub detail: Option<String>,
+    /// The image that the step gave to look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+}
+
+/// An image. Its bytes are the artifact of its digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// The digest of its bytes, as `GET /artifacts/{digest}` takes it.
+    pub artifact: String,
+    /// Its media type, as `image/png`.
+    pub media_type: String,
+    /// Its width in pixels.
+    pub width: u32,
+    /// Its height in pixels.
+    pub height: u32,
 }
 
 /// What arrives before it is on record. Ephemeral: after a reconnect it is not sent again.
@@ -454,6 +482,9 @@ pub struct AnswerGate {
 /// Lets a run go on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
+    /// Where a recording of the run is made: a directory that is empty or not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
     /// The vendor's key and address, as the daemon holds them in memory only.
     #[serde(default)]
     pub vendor: Vendor,

@@ -13,6 +13,7 @@ use crate::catalogue::Catalogue;
 use crate::error::{Error, Kind};
 use crate::executor::Manners;
 use crate::layout::Layout;
+use crate::recording::Recorder;
 use crate::vendors::Vendors;
 use crate::view::Lines;
 
@@ -65,6 +66,7 @@ pub struct Control {
     pub(crate) lines: Lines,
     pub(crate) sweeping: Arc<std::sync::Mutex<()>>,
     pub(crate) manners: Manners,
+    pub(crate) recorder: Option<Arc<Recorder>>,
     deltas: broadcast::Sender<api::Delta>,
     ending: Notify,
 }
@@ -87,9 +89,16 @@ impl Control {
             lines: Lines::default(),
             sweeping: Arc::default(),
             manners: parts.manners,
+            recorder: None,
             deltas: parts.deltas,
             ending: Notify::new(),
         }
+    }
+
+    /// With what writes recordings.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Arc<Recorder>) -> Self {
+        Self { recorder: Some(recorder), ..self }
     }
 
     /// Takes every run over that was moving when the last daemon died. Gives those that could not be

@@ -4,7 +4,7 @@
 mod batch;
 mod host;
 mod inflight;
-mod model;
+pub(crate) mod model;
 mod queue;
 mod room;
 mod setup;

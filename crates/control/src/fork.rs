@@ -34,6 +34,8 @@ struct Wanted {
     /// The project's setup, for a follow-up.
     setup: Option<api::Setup>,
     provider: Arc<dyn models::Provider>,
+    recording: Option<PathBuf>,
+    vendor: api::Vendor,
     warnings: Vec<String>,
 }
 
@@ -56,6 +58,8 @@ impl Control {
         say::fits(&words)?;
         let parent = self.parent(name).await?;
         let provider = self.vendors.connect(&parent.charter.mission.model, &request.vendor)?;
+        let (recording, vendor) = (request.record.as_ref(), request.vendor.clone());
+        let recording = self.recording_prepare(recording).await?;
         let allow_unjailed = request.allow_unjailed || parent.charter.mission.allow_unjailed;
         let mut warnings = self.jail_warning(allow_unjailed)?;
         warnings.extend(self.out(&*provider));
@@ -68,7 +72,20 @@ impl Control {
         };
         let (purpose, from) = (Purpose::Fork, From::Head);
         let setup = None;
-        self.go_on(Wanted { parent, point, purpose, from, words, mission, setup, provider, warnings }).await
+        self.go_on(Wanted {
+            parent,
+            point,
+            purpose,
+            from,
+            words,
+            mission,
+            setup,
+            provider,
+            recording,
+            vendor,
+            warnings,
+        })
+        .await
     }
 
     /// Starts a mission that follows a run which is over.
@@ -102,6 +119,8 @@ impl Control {
             None => as_before(of_parent, &request),
             Some(_) => Some(self.hand_over(of_parent, &model, &provider, &request, &mut warnings).await?),
         };
+        let (recording, vendor) = (request.record.as_ref(), request.vendor.clone());
+        let recording = self.recording_prepare(recording).await?;
         let elsewhere = "--model names another, which is given what is on record, as text";
         warnings.extend(self.out(&*provider).map(|why| format!("{why}; {elsewhere}")));
         let batch = terms.as_ref().is_some_and(|terms| terms.batch);
@@ -128,7 +147,20 @@ impl Control {
         let (point, purpose, words) = (parent.end(), Purpose::FollowUp, String::new());
         let from = if request.dirty { From::WorkingTree } else { From::Head };
         let setup = request.setup;
-        self.go_on(Wanted { parent, point, purpose, from, words, mission, setup, provider, warnings }).await
+        self.go_on(Wanted {
+            parent,
+            point,
+            purpose,
+            from,
+            words,
+            mission,
+            setup,
+            provider,
+            recording,
+            vendor,
+            warnings,
+        })
+        .await
     }
 
     /// The terms of a follow-up with another model, which cannot read what the first one wrote.
@@ -166,7 +198,9 @@ impl Control {
     }
 
     async fn go_on(&self, wanted: Wanted) -> Result<Started, Error> {
-        let Wanted { parent, point, purpose, from, words, mission, setup, provider, mut warnings } = wanted;
+        let Wanted { parent, point, purpose, from, words, mission, setup, provider, mut warnings, .. } =
+            wanted;
+        let (recording, vendor) = (wanted.recording, wanted.vendor);
         let now = self.clock().now();
         let run = RunId::new(now.0, self.random());
         let branch = format!("{ROLE}/{run}");
@@ -222,6 +256,8 @@ impl Control {
             return Err(error);
         }
         made.unborn.begun();
+        let recorded = self.recording_begin(run, recording, &vendor, Arc::clone(&provider)).await;
+        warnings.extend(recorded.err().map(|error| format!("the run is not recorded: {error}")));
         self.move_off(run, provider, &mut warnings).await;
         Ok(Started {
             mission: made.mission.id.to_string(),

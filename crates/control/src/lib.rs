@@ -19,6 +19,7 @@
 //! | [`audit`] | verification of the chains |
 //! | [`executor`] | who executes which step: the vendor, the host, the jail |
 //! | [`workspaces`] | the kernel's workspace port over the store |
+//! | [`recording`] | a run in a directory that can be replayed: writing, scrubbing, replaying |
 //! | [`drivers`] | the driver of a run, from its artifacts |
 //! | [`vendors`], `health` | vendors' keys, in memory only; who did not answer lately |
 //! | `route` | which model a new mission begins with |
@@ -40,6 +41,7 @@ pub mod keep;
 pub mod layout;
 pub mod missions;
 pub mod notify;
+pub mod recording;
 pub mod runs;
 pub mod say;
 pub mod search;

@@ -87,6 +87,7 @@ impl Control {
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let Routed { model, terms, provider, warnings: routed } = self.route(&request).await?;
         warnings.extend(routed);
+        let recording = self.recording_prepare(request.record.as_ref()).await?;
         let now = self.clock().now();
         let (run, mission, lease) =
             (RunId::new(now.0, self.random()), MissionId::new(now.0, self.random()), self.lease_id(now));
@@ -139,6 +140,9 @@ impl Control {
             return Err(error);
         }
         prepared.unborn.begun();
+        let recorded =
+            self.recording_begin(run, recording, &request.vendor, std::sync::Arc::clone(&provider)).await;
+        warnings.extend(recorded.err().map(|error| format!("the run is not recorded: {error}")));
         self.move_off(run, provider, &mut warnings).await;
         Ok(Started {
             mission: mission.id.to_string(),

@@ -175,7 +175,16 @@ impl Control {
     /// When there is no such run, or it does not rest.
     pub async fn run_resume(&self, name: &str, request: Resume) -> Result<(), Error> {
         let run = self.resolve(name).await?;
+        let recording = self.recording_prepare(request.record.as_ref()).await?;
         let state = self.renew_key(run, &request.vendor).await?;
+        if recording.is_some() {
+            let Some(provider) = self.vendors.provider(run) else {
+                let detail = format!("run {run} has no model to record; is it over, or is its key missing?");
+                return Err(Error::new(Kind::Conflict, "recording.no_model", detail)
+                    .hint("set the vendor's key, or leave --record out"));
+            };
+            self.recording_begin(run, recording, &request.vendor, provider).await?;
+        }
         if state.status == Status::Active && state.stopping && self.host.rest(run).is_some() {
             let detail = format!("run {run} was told to stop, and does not rest yet");
             return Err(Error::new(Kind::Conflict, "run.stopping", detail)
@@ -203,6 +212,8 @@ impl Control {
             })
             .await?;
         if let Some(model) = model {
+            // First: a call may be made as soon as there is a provider.
+            self.recording_know(run, vendor).await;
             self.vendors.renew(run, &model, vendor)?;
         }
         Ok(state)

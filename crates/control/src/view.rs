@@ -87,18 +87,7 @@ struct Folded {
 impl Lines {
     /// An event as it is shown.
     pub(crate) fn event(&self, journal: &dyn Journal, event: &Recorded) -> api::Event {
-        let header = &event.header;
-        api::Event {
-            position: event.position,
-            run: header.run.to_string(),
-            seq: header.seq,
-            at: header.at.0,
-            source: name(header.source),
-            fact: serde_json::to_value(&header.fact).unwrap_or_default(),
-            content: event.payload.as_ref().map_or(serde_json::Value::Null, content),
-            hash: event.hash.to_string(),
-            line: self.line(journal, event),
-        }
+        event_view(event, self.line(journal, event))
     }
 
     fn line(&self, journal: &dyn Journal, event: &Recorded) -> Option<api::Line> {
@@ -129,6 +118,31 @@ fn fold_until(journal: &dyn Journal, run: RunId, seq: u64) -> Folded {
         }
     }
     folded
+}
+
+/// Events of one run as they are shown, from its first on.
+pub(crate) fn shown(events: &[Recorded]) -> Vec<api::Event> {
+    let mut timeline = Timeline::default();
+    let mut show = |event: &Recorded| {
+        let line = timeline.fold(&event.header, event.payload.as_ref()).map(line_view);
+        event_view(event, line)
+    };
+    events.iter().map(&mut show).collect()
+}
+
+fn event_view(event: &Recorded, line: Option<api::Line>) -> api::Event {
+    let header = &event.header;
+    api::Event {
+        position: event.position,
+        run: header.run.to_string(),
+        seq: header.seq,
+        at: header.at.0,
+        source: name(header.source),
+        fact: serde_json::to_value(&header.fact).unwrap_or_default(),
+        content: event.payload.as_ref().map_or(serde_json::Value::Null, content),
+        hash: event.hash.to_string(),
+        line,
+    }
 }
 
 fn line_view(item: Item) -> api::Line {
@@ -166,6 +180,12 @@ fn line_view(item: Item) -> api::Line {
         mark: mark.into(),
         title,
         detail: (!item.detail.is_empty()).then_some(item.detail),
+        image: item.image.map(|image| api::Image {
+            artifact: image.digest.to_string(),
+            media_type: image.format.media_type().into(),
+            width: image.width,
+            height: image.height,
+        }),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::batch::Batches;
 use crate::catalogue::Listing;
 use crate::config::{Config, Error as ConfigError};
 use crate::http::Client;
+use crate::tape::{Deaf, Tap};
 use crate::{
     Count, Delta, Limits, Provider, Request, Response, Wire, anthropic, call, compatible, compose, openai,
 };
@@ -57,10 +58,19 @@ impl Provider for Adapter {
         body: Bytes,
         on_delta: &'a mut (dyn FnMut(Delta) + Send),
     ) -> BoxFuture<'a, Result<Response, call::Error>> {
+        self.call_tapped(body, on_delta, &Deaf)
+    }
+
+    fn call_tapped<'a>(
+        &'a self,
+        body: Bytes,
+        on_delta: &'a mut (dyn FnMut(Delta) + Send),
+        tap: &'a dyn Tap,
+    ) -> BoxFuture<'a, Result<Response, call::Error>> {
         match self.wire {
-            Wire::Messages => self.client.call::<anthropic::Fold>(body, on_delta).boxed(),
-            Wire::Responses => self.client.call::<openai::Fold>(body, on_delta).boxed(),
-            Wire::Chat => self.client.call::<compatible::Fold>(body, on_delta).boxed(),
+            Wire::Messages => self.client.call::<anthropic::Fold>(body, on_delta, tap).boxed(),
+            Wire::Responses => self.client.call::<openai::Fold>(body, on_delta, tap).boxed(),
+            Wire::Chat => self.client.call::<compatible::Fold>(body, on_delta, tap).boxed(),
         }
     }
 
@@ -90,5 +100,9 @@ impl Provider for Adapter {
 
     fn endpoint(&self) -> &str {
         self.client.endpoint()
+    }
+
+    fn proxy(&self) -> Option<&str> {
+        self.client.at().proxy.as_deref()
     }
 }

@@ -26,6 +26,7 @@ pub mod config;
 pub mod count;
 mod extra;
 mod http;
+pub mod image;
 mod json;
 mod limit;
 mod message;
@@ -35,6 +36,7 @@ mod provider;
 mod response;
 pub mod routing;
 mod secret;
+pub mod tape;
 pub mod tls;
 pub mod wire;
 

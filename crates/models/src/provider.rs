@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::batch::Batches;
 use crate::catalogue::Listing;
+use crate::tape::Tap;
 use crate::{Count, Request, Response, call, compose, count};
 
 /// A model vendor's wire. Adapters hold the key; nothing else of the house sees it.
@@ -35,6 +36,18 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// The same, and what comes over the wire is shown to `tap` as it comes. A provider without a
+    /// wire shows nothing.
+    fn call_tapped<'a>(
+        &'a self,
+        body: Bytes,
+        on_delta: &'a mut (dyn FnMut(Delta) + Send),
+        tap: &'a dyn Tap,
+    ) -> BoxFuture<'a, Result<Response, call::Error>> {
+        let _ = tap;
+        self.call(body, on_delta)
+    }
+
     /// The tokens of a composed request, by the best means at hand.
     fn count<'a>(&'a self, body: &'a Bytes) -> BoxFuture<'a, Count> {
         std::future::ready(count::estimate(body)).boxed()
@@ -51,6 +64,11 @@ pub trait Provider: Send + Sync {
 
     /// Where the calls go: scheme, host and path, without key or query.
     fn endpoint(&self) -> &str;
+
+    /// The proxy that they go through, without its password.
+    fn proxy(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A piece of an answer as it arrives. Ephemeral: the [`Response`] alone is the truth.

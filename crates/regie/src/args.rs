@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Log(Log),
     /// Print what a run has changed, as a patch
     Diff(OneRun),
+    /// Replay a recording: offline, without the project, every request and event against the record
+    Replay(Replay),
     /// Say something to a run's agent: read when the running tool calls have ended
     Say(Say),
     /// Let a run that rests go on, and follow it
@@ -145,6 +147,18 @@ pub(crate) struct Beginning {
     /// Start even where this machine cannot jail what the agent runs
     #[arg(long)]
     pub(crate) allow_unjailed: bool,
+    /// Record the run in this directory, which must be empty or not there, for a report or `regie replay`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Replay {
+    /// The directory that `--record` named
+    pub(crate) dir: PathBuf,
+    /// Show outputs whole
+    #[arg(long)]
+    pub(crate) full: bool,
 }
 
 /// Start a run that goes on from another one; bounds that are not given are those of the other run.
@@ -333,6 +347,9 @@ pub(crate) struct Resume {
     /// Do not follow it
     #[arg(long)]
     pub(crate) detach: bool,
+    /// Record the run from here on in this directory, which must be empty or not there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

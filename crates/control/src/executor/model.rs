@@ -8,6 +8,7 @@ use engine::ModelFailure;
 use kernel::fault::{Point, point};
 use kernel::machine::Input;
 use kernel::port::{Clock, Executor, Finished, Inbox, Journal, Probe, Records, Refused, Status, Work};
+use models::tape::{Deaf, Tap};
 use models::{Delta, Provider, Response, Wire, catalogue};
 use tokio::sync::broadcast;
 
@@ -15,6 +16,8 @@ use super::batch::{self, BatchCall, Pace};
 use super::inflight::Inflight;
 use super::queue::{Note, Notes};
 use crate::api;
+use crate::recording::Recorder;
+use crate::recording::call::Taping;
 use crate::runs::Charter;
 use crate::vendors::Vendors;
 
@@ -27,6 +30,7 @@ pub struct ModelExecutor {
     inflight: Inflight,
     notes: Notes,
     pace: Pace,
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl ModelExecutor {
@@ -39,13 +43,19 @@ impl ModelExecutor {
         deltas: broadcast::Sender<api::Delta>,
     ) -> Self {
         let (inflight, notes, pace) = (Inflight::default(), Notes(records), Pace::default());
-        Self { vendors, journal, clock, deltas, inflight, notes, pace }
+        Self { vendors, journal, clock, deltas, inflight, notes, pace, recorder: None }
     }
 
     /// Asks about batches at this pace.
     #[must_use]
     pub fn at_pace(self, pace: Pace) -> Self {
         Self { pace, ..self }
+    }
+
+    /// With what writes down what comes over the wire.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Arc<Recorder>) -> Self {
+        Self { recorder: Some(recorder), ..self }
     }
 
     /// Begins a call by the vendor's queue, or goes on with the one that was noted.
@@ -112,7 +122,8 @@ impl Executor for ModelExecutor {
             };
         }
         let (clock, deltas) = (Arc::clone(&self.clock), self.deltas.clone());
-        let call = call(provider, Arc::clone(&self.vendors), terms, clock, deltas, work.clone());
+        let taping = self.recorder.as_ref().and_then(|recorder| recorder.call(&work));
+        let call = call(provider, Arc::clone(&self.vendors), terms, clock, deltas, work.clone(), taping);
         self.inflight.spawn(&work, inbox, call);
     }
 
@@ -153,6 +164,7 @@ async fn call(
     clock: Arc<dyn Clock>,
     deltas: broadcast::Sender<api::Delta>,
     work: Work,
+    taping: Option<Taping>,
 ) -> Input {
     let is_summary = work.kind == StepKind::Compaction;
     let health = vendors.health();
@@ -168,7 +180,9 @@ async fn call(
         let _ = deltas.send(delta_view(&work, delta, clock.now()));
     };
     let timeout = Duration::from_millis(work.timeout);
-    let called = tokio::time::timeout(timeout, provider.call(work.request.clone(), &mut publish)).await;
+    let tap: &dyn Tap = taping.as_ref().map_or(&Deaf, |taping| taping);
+    let calling = provider.call_tapped(work.request.clone(), &mut publish, tap);
+    let called = tokio::time::timeout(timeout, calling).await;
     point(Point::AfterEffect);
     match &called {
         Ok(Ok(_)) => health.answered(provider.endpoint()),
@@ -176,15 +190,34 @@ async fn call(
         // A long answer is none of the vendor's failures.
         Err(_) => {}
     }
-    let finished = match called {
-        Err(_) => failed(Outcome::TimedOut, &timed_out(&work)),
-        Ok(Ok(response)) => succeeded(work.kind, &response, terms.price.as_ref()),
-        Ok(Err(error)) => match ModelFailure::refusal(&error) {
-            Some(refused) => return Input::Refused(work.step, work.attempt, refused),
-            None => failed(Outcome::Failed, &ModelFailure::new(&error, clock.now())),
-        },
+    let now = clock.now();
+    if let Some(taping) = taping {
+        taping.end(now).await;
+    }
+    let ended = match called {
+        Err(_) => Ok(failed(Outcome::TimedOut, &timed_out(&work))),
+        Ok(result) => ended(work.kind, result, &terms, now),
     };
-    Input::Finished(work.step, work.attempt, finished)
+    match ended {
+        Ok(finished) => Input::Finished(work.step, work.attempt, finished),
+        Err(refused) => Input::Refused(work.step, work.attempt, refused),
+    }
+}
+
+/// What a call that ended at `now` comes to, or why nothing of it counts.
+pub(crate) fn ended(
+    kind: StepKind,
+    result: Result<Response, models::call::Error>,
+    terms: &Terms,
+    now: Timestamp,
+) -> Result<Finished, Refused> {
+    match result {
+        Ok(response) => Ok(succeeded(kind, &response, terms.price.as_ref())),
+        Err(error) => match ModelFailure::refusal(&error) {
+            Some(refused) => Err(refused),
+            None => Ok(failed(Outcome::Failed, &ModelFailure::new(&error, now))),
+        },
+    }
 }
 
 pub(super) fn succeeded(kind: StepKind, response: &Response, price: Option<&Price>) -> Finished {

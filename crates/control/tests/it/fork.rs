@@ -183,10 +183,12 @@ fn a_fork_survives_the_daemon_and_the_move_of_the_line() {
     let started = world.daemon().bare.lines().len();
     world.block(world.daemon().bare.started(started + 1));
     world.restart();
-    world.block(world.control().run_resume(&run, Resume { vendor: world.vendor() })).unwrap();
+    world.block(world.control().run_resume(&run, Resume { vendor: world.vendor(), record: None })).unwrap();
     let resumed = |run: &control::api::Run| run.status != "active";
     if world.until(&run, resumed).status == "parked" {
-        world.block(world.control().run_resume(&run, Resume { vendor: world.vendor() })).unwrap();
+        world
+            .block(world.control().run_resume(&run, Resume { vendor: world.vendor(), record: None }))
+            .unwrap();
     }
     let gate = world.gate(&run);
     assert_eq!(file(&world, &run, "sum.sh"), "echo $(($1 + $2))\n");

@@ -28,7 +28,7 @@ fn a_step_that_was_cut_off_is_rolled_back_and_done_again() {
     let without = world.block(world.control().run_resume(&run, Resume::default()));
     assert_eq!(without, Ok(()), "it may be resumed, and rests again");
     world.until(&run, |run| run.status == "parked");
-    world.block(world.control().run_resume(&run, Resume { vendor: world.vendor() })).unwrap();
+    world.block(world.control().run_resume(&run, Resume { vendor: world.vendor(), record: None })).unwrap();
     let gate = world.gate(&run);
     world.answer(&gate, "approve").unwrap();
     assert_eq!(world.ended(&run).0, "done");
@@ -92,7 +92,7 @@ fn a_daemon_that_dies_again_and_again_does_nothing_twice() {
     world.block(world.daemon().bare.started(1));
     world.daemon().bare.release();
     world.until(&run, |run| run.code.as_deref() == Some("model.key_missing"));
-    world.block(world.control().run_resume(&run, Resume { vendor: world.vendor() })).unwrap();
+    world.block(world.control().run_resume(&run, Resume { vendor: world.vendor(), record: None })).unwrap();
     let gate = world.gate(&run);
     world.answer(&gate, "approve").unwrap();
     assert_eq!(world.ended(&run).0, "done");

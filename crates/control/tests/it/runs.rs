@@ -172,7 +172,7 @@ fn no_key_is_kept_for_a_run_that_is_over() {
     let id: RunId = run.parse().unwrap();
     assert!(world.daemon().vendors.provider(id).is_some());
     world.control().release(id);
-    let key = Resume { vendor: world.vendor() };
+    let key = Resume { vendor: world.vendor(), record: None };
     world.block(world.control().run_resume(&run, key)).unwrap_err();
     assert!(world.daemon().vendors.provider(id).is_none());
 }

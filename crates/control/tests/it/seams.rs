@@ -280,7 +280,7 @@ fn what_a_trial_leaves_is_gone_before_the_work_also_in_a_fork_and_after_a_crash(
     world.block(world.daemon().bare.started(1));
     assert_eq!(file(&world, &parent, "right.sh"), "broken\n");
     world.restart();
-    let resume = control::api::Resume { vendor: world.vendor() };
+    let resume = control::api::Resume { vendor: world.vendor(), record: None };
     if world.until(&parent, |run| run.status != "active").status == "parked" {
         world.block(world.control().run_resume(&parent, resume)).unwrap();
     }

@@ -223,6 +223,7 @@ impl World {
             follow: None,
             setup: None,
             services: Vec::new(),
+            record: None,
             vendor: self.vendor(),
         }
     }

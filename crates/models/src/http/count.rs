@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Client, guarded};
+use super::Client;
+use super::read::guarded;
 use crate::Wire;
 use crate::count::{self, Count, How};
 use crate::json::RawJson;

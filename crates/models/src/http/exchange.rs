@@ -7,9 +7,9 @@ use futures_util::StreamExt as _;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Method, Url};
 
-use super::read::{Broken, guarded};
+use super::read::guarded;
 use super::refusal::{Refusal, classify};
-use super::{Client, Fault, Whole, encoding, header, retry, whole};
+use super::{Client, Fault, Whole, encoding, retry, whole};
 use crate::call::{self, Endpoint};
 use crate::{RawJson, Response};
 
@@ -79,9 +79,7 @@ impl Client {
         };
         let status = response.status();
         if !status.is_success() {
-            let request_id =
-                ["request-id", "x-request-id"].iter().find_map(|name| header(response.headers(), name));
-            let error = match there.refused("", response, request_id).await.error {
+            let error = match there.turned_away(response).await {
                 call::Error::NotFound { answer, .. } | call::Error::NoSuchPath(answer) => {
                     call::Error::NoBatch(answer)
                 }
@@ -107,15 +105,7 @@ impl Client {
         let at = Endpoint { url: url.as_str().into(), ..self.at.clone() };
         let (http, secret, config) = (self.http.clone(), self.secret.clone(), self.config.clone());
         let (limiter, warm) = (Arc::clone(&self.limiter), Mutex::new(None));
-        Self { http, url, at, secret, config, limiter, warm }
-    }
-
-    fn not_read(&self, broken: Broken) -> call::Error {
-        match broken {
-            Broken::Network(error) => self.network(error),
-            Broken::Idle => self.idle(),
-            Broken::TooLong => self.malformed("the answer is longer than any answer may be"),
-        }
+        Self { http, url, at, secret, config, limiter, warm, tape: None }
     }
 
     /// A whole answer to this request.

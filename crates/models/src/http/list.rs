@@ -9,8 +9,8 @@ use reqwest::Url;
 use reqwest::header::{ACCEPT, HeaderValue};
 use serde_json::Value;
 
+use super::Client;
 use super::read::guarded;
-use super::{Client, header};
 use crate::call;
 use crate::catalogue::{Read, Source};
 
@@ -67,9 +67,7 @@ impl Client {
         let request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
         let response = request.send().await.map_err(|error| self.network(error))?;
         if !response.status().is_success() {
-            let request_id =
-                ["request-id", "x-request-id"].iter().find_map(|name| header(response.headers(), name));
-            let refused = self.refused("", response, request_id).await.error;
+            let refused = self.turned_away(response).await;
             // No model was asked for.
             return Err(match refused {
                 call::Error::NotFound { answer, .. } => call::Error::Status(answer),

@@ -1,6 +1,7 @@
 //! Calls over HTTP, whatever the wire: the bytes out, the event stream in, and again when that makes
 //! sense.
 
+mod attempt;
 mod count;
 mod exchange;
 mod list;
@@ -18,11 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue, LOCATION,
+    HeaderValue,
 };
 use reqwest::redirect::Policy;
 use reqwest::{Client as Http, Url};
@@ -30,8 +29,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 pub(crate) use exchange::{Failed, Sent};
-pub(crate) use network::causes;
-pub(crate) use read::{Fault, Fold};
+pub(crate) use read::{Broken, Fault, Fold};
 pub(crate) use whole::Whole;
 
 use crate::call::{self, Endpoint};
@@ -39,13 +37,9 @@ use crate::catalogue;
 use crate::config::{Config, Credential, Error as ConfigError};
 use crate::limit::rules::{Need, Said};
 use crate::limit::{Limiter, Limits, Permit, TooLong};
-use crate::{Delta, Response, Secret, Usage, Wire};
-use read::{Broken, Stopped, guarded};
-use refusal::{Refusal, classify};
-use whole::Form;
+use crate::tape::{End, Heard, Tap, Tape};
+use crate::{Delta, Response, Secret, Usage, Wire, image};
 
-/// An error answer is read up to here.
-const MAX_REFUSAL_BYTES: usize = 64 << 10;
 /// A shorter wait for the vendor's limits is not told.
 const WORTH_TELLING: Duration = Duration::from_secs(1);
 /// How long a prompt that was sent is in the vendor's cache at the least.
@@ -61,6 +55,8 @@ pub(crate) struct Client {
     config: Config,
     limiter: Arc<Limiter>,
     warm: Mutex<Option<Warm>>,
+    /// What is read instead of the network.
+    tape: Option<Tape>,
 }
 
 /// A prompt that the vendor has in its cache: what is read from there does not count against its limits.
@@ -141,12 +137,25 @@ impl Client {
         Ok(Self {
             limiter: limits.limiter(config.wire, &url, secret.as_ref()),
             warm: Mutex::new(None),
+            tape: None,
             http: http.build().map_err(ConfigError::Client)?,
             at: Endpoint { wire: config.wire, url: url.as_str().into(), proxy },
             url,
             secret,
             config,
         })
+    }
+
+    /// One that reads what was heard earlier, of calls to `at`.
+    pub(crate) fn of_tape(config: Config, at: Endpoint, tape: Tape) -> Result<Self, ConfigError> {
+        let client = Self::new(config, &Limits::new())?;
+        let url = Url::parse(&at.url).unwrap_or_else(|_| client.url.clone());
+        Ok(Self { url, at, tape: Some(tape), ..client })
+    }
+
+    /// What is read instead of the network.
+    pub(crate) fn tape(&self) -> Option<&Tape> {
+        self.tape.as_ref()
     }
 
     pub(crate) fn endpoint(&self) -> &str {
@@ -157,6 +166,7 @@ impl Client {
         &self,
         body: Bytes,
         on_delta: &mut (dyn FnMut(Delta) + Send),
+        tap: &dyn Tap,
     ) -> Result<Response, call::Error> {
         let Asked { model: asked, need } = self.asked(&body)?;
         let place = self.limiter.place();
@@ -171,17 +181,24 @@ impl Client {
                     on_delta(Delta::Waiting { wait });
                 }
             };
+            let heard = |heard: Heard<'_>| tap.heard(attempt, heard);
+            if let Some(held) = self.tape.as_ref().and_then(|tape| tape.held(&self.at)) {
+                return Err(held);
+            }
             let admitted =
                 self.limiter.admit(place, need.clone(), self.config.max_retry_after, &mut on_wait).await;
-            let permit = admitted.map_err(|late| self.late(late))?;
-            let failure = match self.attempt::<F>(&asked, body.clone(), &permit, on_delta).await {
+            let permit = admitted
+                .map_err(|late| self.late(late))
+                .inspect_err(|late| heard(Heard::End(&End::of_late(late))))?;
+            let failure = match self.attempt::<F>(&asked, body.clone(), &permit, on_delta, &heard).await {
                 Ok(response) => {
-                    self.warmed(body.len(), &response.usage);
+                    self.warmed(image::weight(&body), &response.usage);
                     return Ok(Response { attempts: attempt, lost, ..response });
                 }
                 Err(failure) => failure,
             };
-            let is_shut = failure.shuts(&permit);
+            // What is read again is waited for no second time.
+            let is_shut = self.tape.is_none() && failure.shuts(&permit);
             drop(permit);
             lost = lost.plus(failure.usage);
             let Some(wait) = self.wait_before_next(attempt, &failure) else {
@@ -192,7 +209,8 @@ impl Client {
             // Where the vendor said when to come again, nobody is let in before, and this call first.
             match is_shut {
                 true => is_told = true,
-                false => tokio::time::sleep(wait).await,
+                false if self.tape.is_none() => tokio::time::sleep(wait).await,
+                false => {}
             }
             attempt += 1;
         }
@@ -225,7 +243,7 @@ impl Client {
         }
         let head: Head = serde_json::from_slice(body)
             .map_err(|source| call::Error::NotARequest { at: self.at.clone(), source })?;
-        let input = self.expected_input(body.len());
+        let input = self.expected_input(image::weight(body));
         let of = match self.config.wire {
             // Answers are counted as they come.
             Wire::Messages => [1, input, input, 1],
@@ -265,174 +283,6 @@ impl Client {
         call::Error::RateLimited { answer, retry_after: Some(late.wait) }
     }
 
-    async fn attempt<F: Whole>(
-        &self,
-        asked: &str,
-        body: Bytes,
-        permit: &Permit,
-        on_delta: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Response, Failure> {
-        let sending = self.http.post(self.url.clone()).body(body).send();
-        let response = match tokio::time::timeout(self.config.idle_timeout, sending).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.network(error).into()),
-            Err(_) => return Err(self.idle().into()),
-        };
-        permit.heard(rooms::of(response.headers()), response.status().is_success());
-        let request_id =
-            ["request-id", "x-request-id"].iter().find_map(|name| header(response.headers(), name));
-        if !response.status().is_success() {
-            return Err(self.refused(asked, response, request_id).await);
-        }
-        if let Some(encoding) = encoding(response.headers()) {
-            return Err(call::Error::Encoded { at: self.at.clone(), encoding }.into());
-        }
-        let content_type = header(response.headers(), CONTENT_TYPE.as_str()).unwrap_or_default();
-        let is_stream = content_type.starts_with("text/event-stream");
-        let bytes = guarded(response, self.config.idle_timeout, self.config.max_answer_bytes);
-        let mut fold = F::default();
-        let mut at_once = false;
-        let read = match is_stream {
-            true => read::events(bytes, &mut fold, on_delta).await,
-            false => match self.whole(bytes, content_type, &mut fold, on_delta).await {
-                Ok(form) => {
-                    at_once = form == Form::Json;
-                    Ok(())
-                }
-                Err(stopped) => Err(stopped),
-            },
-        };
-        let usage = fold.usage();
-        let finished = match read {
-            Ok(()) => read::finish(fold, asked.to_owned()),
-            Err(Stopped::Broken(broken)) => Err(self.broken(broken)),
-            Err(Stopped::Fault(fault)) => Err(fault),
-            Err(Stopped::Lost(source)) => {
-                let error = call::Error::Cut { at: self.at.clone(), source };
-                return Err(Failure { usage, ..error.into() });
-            }
-        };
-        match finished {
-            Ok(response) => {
-                if at_once && !response.text().is_empty() {
-                    on_delta(Delta::Text(response.text()));
-                }
-                Ok(Response { request_id, ..response })
-            }
-            Err(fault) => {
-                let retry_after = match &fault {
-                    Fault::Vendor(body) => retry::in_body(body),
-                    Fault::Malformed(_) | Fault::Call(_) => None,
-                };
-                let error = self.fault(fault, asked, request_id, retry_after);
-                Err(Failure { usage, retry_after, ..error.into() })
-            }
-        }
-    }
-
-    /// Reads an answer that does not say that it is a stream. Some gateways send the whole as JSON although
-    /// they were asked for a stream, and some call a stream by another name.
-    async fn whole<F: Whole>(
-        &self,
-        mut bytes: BoxStream<'static, Result<Bytes, Broken>>,
-        content_type: String,
-        fold: &mut F,
-        on_delta: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<Form, Stopped> {
-        let mut body = Vec::new();
-        while let Some(chunk) = bytes.next().await {
-            body.extend_from_slice(&chunk.map_err(Stopped::Broken)?);
-        }
-        let body = Bytes::from(body);
-        let foreign = || {
-            let error = call::Error::NotAStream { at: self.at.clone(), content_type };
-            Err(Stopped::Fault(Fault::Call(Box::new(error))))
-        };
-        let form = Form::of(&body);
-        match form {
-            Form::Json => match whole::fold(&body, fold) {
-                Some(folded) => folded.map_err(Stopped::Fault)?,
-                None => return foreign(),
-            },
-            Form::Events => {
-                let once = futures_util::stream::once(async { Ok(body) });
-                read::events(once.boxed(), fold, on_delta).await?;
-            }
-            Form::Other => return foreign(),
-        }
-        Ok(form)
-    }
-
-    fn broken(&self, broken: Broken) -> Fault {
-        match broken {
-            Broken::Network(error) => Fault::Call(Box::new(self.network(error))),
-            Broken::Idle => Fault::Call(Box::new(self.idle())),
-            Broken::TooLong => Fault::Malformed("the answer is longer than any answer may be".into()),
-        }
-    }
-
-    fn fault(
-        &self,
-        fault: Fault,
-        model: &str,
-        request_id: Option<String>,
-        retry_after: Option<Duration>,
-    ) -> call::Error {
-        match fault {
-            Fault::Call(error) => *error,
-            Fault::Malformed(what) => call::Error::Malformed { at: self.at.clone(), what },
-            Fault::Vendor(body) => classify(Refusal {
-                at: &self.at,
-                status: None,
-                body: &body,
-                request_id,
-                model,
-                retry_after,
-                secret: self.secret.as_ref(),
-            }),
-        }
-    }
-
-    async fn refused(&self, model: &str, response: reqwest::Response, request_id: Option<String>) -> Failure {
-        let status = response.status().as_u16();
-        let headers = response.headers().clone();
-        let other = header(&headers, LOCATION.as_str()).and_then(|to| self.url.join(&to).ok());
-        if let (300..400, Some(other)) = (status, other) {
-            let to = other.origin().ascii_serialization();
-            return call::Error::Redirected { at: self.at.clone(), status, to }.into();
-        }
-        if let (407, Some(proxy)) = (status, self.at.proxy.clone()) {
-            let what = call::ByProxy::WantsPassword;
-            return call::Error::Proxy { at: self.at.clone(), proxy, what, source: None }.into();
-        }
-        let mut body = Vec::new();
-        let mut chunks = guarded(response, self.config.idle_timeout, MAX_REFUSAL_BYTES);
-        // Whatever can be read explains the refusal; the status alone decides.
-        while let Some(Ok(chunk)) = chunks.next().await {
-            body.extend_from_slice(&chunk);
-        }
-        if encoding(&headers).is_some() {
-            body.clear();
-        }
-        let body = String::from_utf8_lossy(&body);
-        let retry_after = retry::after(&headers, &body);
-        let told_to_retry = match header(&headers, "x-should-retry").as_deref() {
-            Some("true") => Some(true),
-            Some("false") => Some(false),
-            _ => None,
-        };
-        let error = classify(Refusal {
-            at: &self.at,
-            status: Some(status),
-            body: &body,
-            request_id,
-            model,
-            retry_after,
-            secret: self.secret.as_ref(),
-        });
-        Failure { error, retry_after, told_to_retry, usage: Usage::default() }
-    }
-
     fn network(&self, error: reqwest::Error) -> call::Error {
         network::classify(&self.at, error)
     }
@@ -467,6 +317,11 @@ fn headers(wire: Wire, credential: &Credential) -> Result<HeaderMap, ConfigError
 /// How a body is encoded, if it is.
 fn encoding(headers: &HeaderMap) -> Option<String> {
     header(headers, CONTENT_ENCODING.as_str()).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"))
+}
+
+/// The vendor's id of a request, as the head of its answer names it.
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    ["request-id", "x-request-id"].iter().find_map(|name| header(headers, name))
 }
 
 fn header(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -60,9 +60,9 @@ pub(super) enum Stopped {
 
 /// Why the bytes stopped.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     #[error("the connection broke")]
-    Network(#[source] reqwest::Error),
+    Network(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("nothing came for too long")]
     Idle,
     #[error("too many bytes came")]
@@ -98,6 +98,9 @@ pub(super) fn finish<F: Fold>(fold: F, asked: String) -> Result<Response, Fault>
         let of_another = block.origin().is_some_and(|origin| origin != F::ORIGIN);
         of_another || matches!(block.view(), View::ToolResult { .. })
     };
+    if response.blocks.iter().any(|block| !block.raw().is_readable()) {
+        return Err(Fault::Malformed("it holds half a character, which nobody takes back".to_owned()));
+    }
     match response.blocks.iter().find(is_foreign) {
         Some(block) => {
             Err(Fault::Malformed(format!("a `{}` is no part of an answer on this wire", block.kind())))
@@ -136,7 +139,7 @@ pub(super) fn guarded(
                 }
             }
             Some(Ok(None)) => None,
-            Some(Err(error)) => Some((Err(Broken::Network(error)), None)),
+            Some(Err(error)) => Some((Err(Broken::Network(Box::new(error.without_url()))), None)),
             None => Some((Err(Broken::Idle), None)),
         }
     })

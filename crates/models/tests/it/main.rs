@@ -12,6 +12,7 @@ mod compose;
 mod config;
 mod count;
 mod extras;
+mod images;
 mod journal;
 mod limits;
 mod list;
@@ -21,6 +22,7 @@ mod responses;
 mod routing;
 mod stream;
 mod suite;
+mod tape;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +93,7 @@ pub(crate) fn block(raw: &str) -> Block {
     Block::from_raw(RawJson::parse(raw).unwrap()).unwrap()
 }
 
-/// One call; what it gave and what the live view saw.
+/// One call; what it gave and what the live view saw. What came over the wire gives the same again.
 pub(crate) async fn ask(
     provider: &dyn Provider,
     request: &Request,
@@ -99,6 +101,8 @@ pub(crate) async fn ask(
     let mut seen = Vec::new();
     let body = provider.compose(request).unwrap();
     let mut on_delta = |delta| seen.push(delta);
-    let result = provider.call(body, &mut on_delta).await;
+    let kept = tape::Kept::default();
+    let result = provider.call_tapped(body.clone(), &mut on_delta, &kept).await;
+    tape::plays_the_same(provider, kept, body, &result).await;
     (result, seen)
 }

@@ -3,7 +3,7 @@
 use control::api;
 
 use super::run::{Begun, follow_or_leave};
-use super::{Context, row, say, vendor};
+use super::{Context, replay, row, say, vendor};
 use crate::args;
 use crate::failure::{Exit, Failure};
 use crate::screen::{self, style, text};
@@ -29,13 +29,15 @@ pub(super) async fn run(context: &Context, args: args::Fork) -> Result<Exit, Fai
         },
         approve_merge: args.beginning.yes,
         allow_unjailed: args.beginning.allow_unjailed,
+        record: replay::place(args.beginning.record.as_deref())?,
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;
     let parent = client.run_fetch(&args.run).await?;
     let started = client.run_fork(&parent.run, &wanted).await?;
     let header = header(&parent, &started);
-    follow_or_leave(context, &client, &started, Begun { detach: args.beginning.detach, header, vendor }).await
+    let begun = Begun { detach: args.beginning.detach, header, vendor, record: wanted.record };
+    follow_or_leave(context, &client, &started, begun).await
 }
 
 fn header(parent: &api::Run, started: &api::Started) -> String {

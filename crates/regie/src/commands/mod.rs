@@ -13,6 +13,7 @@ mod log;
 mod model_script;
 mod notify;
 mod read;
+mod replay;
 mod rest;
 mod run;
 mod sandbox;
@@ -54,6 +55,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Command::Completions(args) => return shell::completions(&args),
         Command::Man(args) => return shell::man(&args),
         Command::Sandbox(command) => return sandbox::run(home.as_deref(), json, &command),
+        Command::Replay(args) => return replay::run(json, &args),
         other => other,
     };
     let home = Home::resolve(home.as_deref()).map_err(|error| Failure::new(error.to_string()))?;
@@ -108,9 +110,11 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Doctor => doctor::run(&context.home, context.json).await,
         Command::Serve(_) => serve::stop(context).await,
         // Handled before there is a runtime.
-        Command::ModelScript(_) | Command::Completions(_) | Command::Man(_) | Command::Sandbox(_) => {
-            Ok(Exit::Usage)
-        }
+        Command::ModelScript(_)
+        | Command::Completions(_)
+        | Command::Man(_)
+        | Command::Replay(_)
+        | Command::Sandbox(_) => Ok(Exit::Usage),
     }
 }
 

@@ -3,7 +3,7 @@
 use control::api;
 use serde_json::json;
 
-use super::{Context, vendor};
+use super::{Context, replay, vendor};
 use crate::args;
 use crate::failure::{Exit, Failure};
 use crate::follow::{self, Options};
@@ -44,7 +44,8 @@ pub(super) async fn resume(context: &Context, args: &args::Resume) -> Result<Exi
     let run = client.run_fetch(&args.one.run).await?;
     let position = client.hello().await?.position;
     let vendor = vendor();
-    client.run_resume(&run.run, &api::Resume { vendor: vendor.clone() }).await?;
+    let record = replay::place(args.record.as_deref())?;
+    client.run_resume(&run.run, &api::Resume { vendor: vendor.clone(), record: record.clone() }).await?;
     if args.detach {
         told(context, &run, "resumed")?;
         return Ok(Exit::Done);
@@ -54,7 +55,9 @@ pub(super) async fn resume(context: &Context, args: &args::Resume) -> Result<Exi
     }
     let id = run.run.clone();
     let options = Options { json: context.json, vendor, so_far: Some(run) };
-    follow::follow(&client, &id, position, options).await
+    let exit = follow::follow(&client, &id, position, options).await?;
+    replay::recorded(context, &client, &id, record).await?;
+    Ok(exit)
 }
 
 fn told(context: &Context, run: &api::Run, what: &str) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use control::api;
 use models::routing::{Policy, Role};
 
-use super::{Context, config::place, goal, row, vendor};
+use super::{Context, config::place, goal, replay, row, vendor};
 use crate::args;
 use crate::client::Client;
 use crate::config::{self, Config, Flags, Key, Origin};
@@ -63,6 +63,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
             variables: config.variables(),
         }),
         services: config.services().into_iter().map(|(service, _)| service).collect(),
+        record: replay::place(args.beginning.record.as_deref())?,
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;
@@ -71,7 +72,8 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         screen::warning(&warning)?;
     }
     let header = header(&wanted, &started, &config, followed.as_ref());
-    follow_or_leave(context, &client, &started, Begun { detach: args.beginning.detach, header, vendor }).await
+    let begun = Begun { detach: args.beginning.detach, header, vendor, record: wanted.record };
+    follow_or_leave(context, &client, &started, begun).await
 }
 
 /// What is wanted of the model. A mission that follows keeps that of the run before unless an option names
@@ -91,6 +93,8 @@ pub(super) struct Begun {
     pub(super) detach: bool,
     pub(super) header: String,
     pub(super) vendor: api::Vendor,
+    /// Where it is recorded.
+    pub(super) record: Option<String>,
 }
 
 /// Follows a run that has begun, or leaves it to the daemon.
@@ -119,7 +123,9 @@ pub(super) async fn follow_or_leave(
         screen::say(&begun.header)?;
     }
     let options = Options { json: context.json, vendor: begun.vendor, so_far: None };
-    follow::follow(client, &started.run, started.position, options).await
+    let exit = follow::follow(client, &started.run, started.position, options).await?;
+    replay::recorded(context, client, &started.run, begun.record).await?;
+    Ok(exit)
 }
 
 /// How long the mission may take; what is built in is the daemon's to know.

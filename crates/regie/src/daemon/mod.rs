@@ -5,6 +5,7 @@ mod housekeeping;
 mod keeping;
 pub(crate) mod lock;
 mod notify;
+mod recording;
 mod system;
 
 use std::fs::File;
@@ -47,6 +48,7 @@ pub(crate) async fn serve(home: &Home) -> Result<File> {
     let (control, runner, journal) = assemble(home, Arc::clone(&clock))?;
     let records: Arc<dyn Records> = Arc::clone(&journal) as _;
     let keeping = housekeeping::start(Arc::clone(&control), Arc::clone(&runner));
+    let recording = recording::start(Arc::clone(&control));
     let telling = notify::start(notify::Parts {
         control: Arc::clone(&control),
         records: Arc::clone(&records),
@@ -68,7 +70,7 @@ pub(crate) async fn serve(home: &Home) -> Result<File> {
         }
     };
     let served = server::serve(listener, Arc::clone(&control), ending).await;
-    for task in [keeping, telling, sweeping] {
+    for task in [keeping, recording, telling, sweeping] {
         task.abort();
         // What it was at is on record, or is not.
         let _ = task.await;
@@ -122,6 +124,13 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
         Arc::new(FileArtifacts::open(home.artifacts()).context("the artifacts cannot be opened")?);
     let day_cap = FileDayCap::open(home).map_err(|error| anyhow::anyhow!("{error}; {}", error.mend()))?;
     let deltas = control::deltas();
+    let recorder = recording::recorder(
+        home,
+        Arc::clone(&journal),
+        Arc::clone(&sqlite) as _,
+        Arc::clone(&artifacts) as _,
+        Arc::clone(&clock),
+    );
     let vendors = Arc::new(Vendors::new(connect(home)));
     let program = std::env::current_exe().context("the path of this binary is unknown")?;
     let launcher = sandbox::Launcher::this_binary();
@@ -145,7 +154,8 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
             Arc::clone(&clock),
             deltas.clone(),
         )
-        .at_pace(pace()),
+        .at_pace(pace())
+        .with_recorder(Arc::clone(&recorder)),
         host: HostExecutor::new(
             layout.clone(),
             Arc::clone(&journal),
@@ -178,7 +188,8 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
         jail,
         manners,
         holder: format!("daemon:{}", std::process::id()),
-    });
+    })
+    .with_recorder(recorder);
     Ok((Arc::new(control), runner, sqlite))
 }
 

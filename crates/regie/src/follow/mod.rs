@@ -210,7 +210,7 @@ impl Follow {
         if run.code.as_deref() == Some("model.key_missing") && self.keyless && has_key {
             self.keyless = false;
             let vendor = self.options.vendor.clone();
-            self.client.run_resume(&self.run, &api::Resume { vendor }).await?;
+            self.client.run_resume(&self.run, &api::Resume { vendor, record: None }).await?;
             return Ok(None);
         }
         if self.options.json {

@@ -10,6 +10,7 @@ mod crash;
 mod done;
 mod fork;
 mod goal;
+mod images;
 mod init;
 #[cfg(target_os = "linux")]
 mod jail;
@@ -22,6 +23,7 @@ mod notify;
 mod prefix;
 mod read;
 mod receiver;
+mod record;
 mod reference;
 mod refusals;
 mod rest;

@@ -136,6 +136,11 @@ impl World {
         finish(self.regie(args))
     }
 
+    /// The model's server is gone.
+    pub(crate) fn lose_model(&mut self) {
+        self.model = None;
+    }
+
     /// The requests that the model was sent so far.
     pub(crate) fn asked(&self) -> Vec<Value> {
         let served = self.model.as_ref().map(Server::served).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use domain::event::{self, Event};
+use domain::event::{self, Event, Recorded};
 use domain::fact::RunStarted;
 use domain::run::{Command, Refusal, Status};
 use domain::{Digest, LeaseId, MissionId, Payload, ProjectId, RunId, RunState, Source, Timestamp};
@@ -289,8 +289,13 @@ impl World {
         }
     }
 
+    /// What is on record.
+    pub fn events(&self) -> &[Recorded] {
+        &self.journal.events
+    }
+
     /// A driver that has folded what the run goes on from.
-    fn script(&self) -> Script {
+    pub fn script(&self) -> Script {
         let mut script = Script::new(Arc::clone(&self.program));
         for recorded in self.inherited.iter().flat_map(Inherited::events) {
             script.inherit(&recorded.header, recorded.payload.as_ref());
