@@ -2,6 +2,7 @@
 
 pub mod record;
 pub mod refusal;
+pub mod rules;
 pub mod scenario;
 pub mod stream;
 

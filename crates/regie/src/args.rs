@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::Count;
+use crate::commands::{Count, Sandbox};
 use crate::config::{age, dollars, effort, span};
 
 /// Agents on your own machines: durable, jailed, under leases and gates.
@@ -86,6 +86,9 @@ pub(crate) enum Command {
     Models(Models),
     /// Say what this machine lacks, and how to mend it
     Doctor,
+    /// Run any program in a jail, or show what it would get
+    #[command(subcommand)]
+    Sandbox(Sandbox),
     /// Run the daemon in the foreground
     Serve(Serve),
     /// Print the completions of a shell

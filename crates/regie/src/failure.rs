@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Budget,
     /// It was interrupted.
     Interrupted,
+    /// As a program that it ran ended, or why that one did not start.
+    Of(i32),
 }
 
 impl Exit {
@@ -35,6 +37,7 @@ impl Exit {
             Self::Denied => 4,
             Self::Budget => 5,
             Self::Interrupted => 130,
+            Self::Of(code) => code,
         }
     }
 }

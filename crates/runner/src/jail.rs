@@ -70,7 +70,7 @@ fn launch(
     stdin: Stdin,
     network: Option<&SharedNetwork>,
 ) -> Result<Child, Error> {
-    launcher(config).spawn_in(network, &plan(config, ground, effect, program), stdin)
+    launcher(config).spawn_in(network, &plan(config, ground, effect, program)?, stdin)
 }
 
 /// The running binary, even when its file has been replaced meanwhile.

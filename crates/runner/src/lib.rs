@@ -38,6 +38,7 @@ mod output;
 mod plan;
 pub mod serve;
 mod services;
+mod shown;
 pub mod socket;
 pub mod spec;
 pub mod spool;

@@ -7,8 +7,8 @@ use domain::Effect;
 use sandbox::{Access, Mount, Network, Plan, Posture};
 
 use crate::config::{Config, TOOL_ARG};
-use crate::spool;
 use crate::toolchains::{CACHE, GO_MODULES};
+use crate::{shown, spool};
 
 /// Where steps see the workspace.
 const WORKSPACE: &str = "/workspace";
@@ -56,7 +56,15 @@ pub(crate) fn outputs(config: &Config, ground: Ground) -> PathBuf {
 }
 
 /// The plan of a step.
-pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Program<'_>) -> Plan {
+///
+/// # Errors
+/// What of the workspace cannot be shown.
+pub(crate) fn plan(
+    config: &Config,
+    ground: Ground,
+    effect: Effect,
+    program: Program<'_>,
+) -> Result<Plan, sandbox::Error> {
     let root = root(config, ground);
     let binary = match ground {
         Ground::Jail => PathBuf::from(PROGRAM),
@@ -77,12 +85,12 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
         target: outputs(config, ground),
         access: Access::Read,
     });
-    mounts.push(Mount {
-        source: config.workspace.clone(),
-        target: root.clone(),
-        access: if effect == Effect::Read { Access::Read } else { Access::Write },
-    });
-    Plan {
+    match ground {
+        Ground::Jail => mounts.extend(shown::workspace(config, effect, &root)?),
+        Ground::Bare if effect == Effect::Read => mounts.push(Mount::read(&root)),
+        Ground::Bare => mounts.push(Mount::write(&root)),
+    }
+    Ok(Plan {
         mounts,
         cwd: root,
         argv: match program {
@@ -105,7 +113,7 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
             Ground::Jail => Posture::Deny,
             Ground::Bare => Posture::Ask,
         },
-    }
+    })
 }
 
 /// The mounts with the places for what a setup fetches: for the setup itself, and read-only for others once

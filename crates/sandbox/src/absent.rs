@@ -73,6 +73,8 @@ pub enum Stdin {
     Null,
     /// What the caller writes.
     Piped,
+    /// The caller's own standard streams.
+    Inherited,
 }
 
 /// A confined process; there is none on this system.

@@ -21,7 +21,9 @@ use rustix::{
 };
 
 use crate::{
-    Error, Failure, LAUNCH_ARG, Network, Part, Plan, Posture, Status, support,
+    Error, Failure, LAUNCH_ARG, Network, Part, Plan, Posture, Status,
+    place::Places,
+    support,
     wire::{self, Answer, Mode, Order, Request},
 };
 
@@ -101,7 +103,7 @@ impl Launcher {
     pub fn network(&self) -> Result<SharedNetwork, Error> {
         let follow = |doing| move |source| Error::Follow { doing, source };
         let (control, theirs) = UnixStream::pair().map_err(follow("making a socket"))?;
-        let launcher = Running::start(self, theirs.into())?;
+        let launcher = Running::start(self, theirs.into(), false)?;
         let answer = wire::send(&control, &Order::Network, &[]).and_then(|()| {
             control.set_read_timeout(Some(ANSWER_WITHIN))?;
             wire::receive::<Answer>(&control)
@@ -126,7 +128,9 @@ impl Launcher {
         network: Option<&SharedNetwork>,
     ) -> Result<Child, Error> {
         let follow = |doing| move |source| Error::Follow { doing, source };
-        let (is_piped, is_joined) = (stdin == Stdin::Piped, network.is_some());
+        let places = if mode == Mode::Confine { Places::make(plan)? } else { Places::default() };
+        let (is_piped, is_joined) = (stdin != Stdin::Null, network.is_some());
+        let is_inherited = stdin == Stdin::Inherited;
         let request = Request { plan: plan.clone(), mode, is_piped, is_joined };
         let request = Order::Launch(Box::new(request));
         // Said here, as the socket's own errors would hide it.
@@ -134,12 +138,16 @@ impl Launcher {
         let (control, theirs) = UnixStream::pair().map_err(follow("making a socket"))?;
         let (reader, stdin) = match stdin {
             Stdin::Null => (None, None),
+            Stdin::Inherited => {
+                let own = io::stdin().as_fd().try_clone_to_owned();
+                (Some(own.map_err(follow("taking the standard input"))?), None)
+            }
             Stdin::Piped => {
                 let (reader, writer) = io::pipe().map_err(follow("making a pipe"))?;
-                (Some(reader), Some(writer))
+                (Some(OwnedFd::from(reader)), Some(writer))
             }
         };
-        let launcher = Running::start(self, theirs.into())?;
+        let launcher = Running::start(self, theirs.into(), is_inherited)?;
         let mut fds: Vec<BorrowedFd<'_>> = reader.iter().map(AsFd::as_fd).collect();
         fds.extend(network.iter().flat_map(|network| [network.user.as_fd(), network.net.as_fd()]));
         let sent = wire::send(&control, &request, &fds);
@@ -152,7 +160,7 @@ impl Launcher {
         match answer {
             Ok((Answer::Started, mut fds)) if fds.len() == 1 => {
                 let jail = fds.swap_remove(0);
-                Ok(launcher.into_child(control, jail, stdin))
+                Ok(launcher.into_child(control, jail, stdin, places))
             }
             Ok((Answer::Started | Answer::Network, _)) | Err(_) => {
                 drop(control);
@@ -189,6 +197,9 @@ pub enum Stdin {
     Null,
     /// What the caller writes to [`Child::stdin`].
     Piped,
+    /// What the caller itself would read; and the caller's output and error output are the program's. It has
+    /// no controlling terminal, also when these are one.
+    Inherited,
 }
 
 /// A confined process and all that it starts. Dropping it ends them.
@@ -206,6 +217,8 @@ pub struct Child {
     jail: Arc<OwnedFd>,
     status: Status,
     ended: Option<ExitStatus>,
+    /// What stands where something denied is not there, until the jail has ended.
+    places: Places,
 }
 
 impl Child {
@@ -256,6 +269,7 @@ impl Child {
             }
         }
         self.ended = Some(ended);
+        self.places.clear();
         Ok(ended)
     }
 }
@@ -301,7 +315,8 @@ impl Killer {
 struct Running(process::Child);
 
 impl Running {
-    fn start(launcher: &Launcher, control: OwnedFd) -> Result<Self, Error> {
+    fn start(launcher: &Launcher, control: OwnedFd, is_inherited: bool) -> Result<Self, Error> {
+        let output = || if is_inherited { Stdio::inherit() } else { Stdio::piped() };
         #[expect(clippy::disallowed_methods, reason = "this is where jailed processes start")]
         let mut command = Command::new(&launcher.program);
         command
@@ -309,13 +324,19 @@ impl Running {
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::from(File::from(control)))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            .stdout(output())
+            .stderr(output());
         let started = command.spawn();
         started.map(Self).map_err(|source| Error::Launcher { program: launcher.program.clone(), source })
     }
 
-    fn into_child(mut self, control: UnixStream, jail: OwnedFd, stdin: Option<PipeWriter>) -> Child {
+    fn into_child(
+        mut self,
+        control: UnixStream,
+        jail: OwnedFd,
+        stdin: Option<PipeWriter>,
+        places: Places,
+    ) -> Child {
         Child {
             stdin,
             stdout: self.0.stdout.take(),
@@ -325,6 +346,7 @@ impl Running {
             jail: Arc::new(jail),
             status: Status::Enforced,
             ended: None,
+            places,
         }
     }
 

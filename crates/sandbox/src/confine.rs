@@ -151,7 +151,7 @@ fn candidates(name: &OsStr, env: &[(String, String)]) -> Vec<PathBuf> {
 fn outside(plan: &Plan, path: &Path) -> PathBuf {
     plan.mounts
         .iter()
-        .filter(|mount| matches!(mount.access, Access::Read | Access::Write))
+        .filter(|mount| !matches!(mount.access, Access::Private | Access::Link | Access::Cover))
         .filter_map(|mount| Some((mount, path.strip_prefix(&mount.target).ok()?)))
         .max_by_key(|(mount, _)| mount.target.components().count())
         .map_or_else(|| path.to_owned(), |(mount, rest)| mount.source.join(rest))

@@ -1,5 +1,6 @@
 //! A plan becomes a confined process: launcher, namespaces, Landlock, seccomp.
 //!
+//! - [`compile`] turns rules about paths into mounts, by a pure function.
 //! - [`Plan`] says what a step may see, write and use; [`Launcher::spawn`] starts it and
 //!   gives back a [`Child`]; [`support`] says what this machine can enforce, for the doctor.
 //! - The binary that embeds this crate calls [`launch_main`] first thing when its first
@@ -9,7 +10,10 @@
 //!   starts, unless the plan's [`Posture`] is `Ask`; then the start is [`Status::Degraded`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod compile;
 mod error;
+#[cfg(target_os = "linux")]
+mod place;
 mod plan;
 mod status;
 mod system;

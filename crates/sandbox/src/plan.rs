@@ -97,7 +97,8 @@ pub struct Mount {
     /// What is shown, a path outside the jail (for [`Access::Link`]: what the link says).
     pub source: PathBuf,
     /// Where it is shown, an absolute path inside the jail. Below another mount it must
-    /// already exist there.
+    /// already exist there; and where both show the same place, it is taken from what that mount shows, so
+    /// that nothing in a workspace can lead it elsewhere.
     pub target: PathBuf,
     /// What may be done with it.
     pub access: Access,
@@ -130,8 +131,18 @@ impl Mount {
 pub enum Access {
     /// Read and execute; nothing below it can be changed, submounts included.
     Read,
-    /// Read, execute and write.
+    /// Read; nothing below it can be changed or executed. An interpreter can still read a script in it.
+    ReadNoExec,
+    /// Read, execute and write. The source is reached by no symbolic link.
     Write,
+    /// Read and write; nothing below it can be executed, as with [`Access::ReadNoExec`].
+    WriteNoExec,
+    /// Nothing: an empty file or directory that nobody can open stands in its place. A source that is not
+    /// there is made by the caller, an empty file, and removed when the jail has ended.
+    Cover,
+    /// What is there already, mounted onto itself: it can be neither renamed nor removed, and what may be
+    /// done with it stays as it is.
+    Hold,
     /// An empty private tmpfs, bounded by [`Limits::scratch_bytes`]; the source is unused.
     Private,
     /// A symbolic link in the jail's own tree, whose content is the source.

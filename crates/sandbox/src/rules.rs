@@ -59,7 +59,7 @@ fn enforce(plan: &Plan, abi: ABI) -> Result<(), Failure> {
     let granted = plan
         .mounts
         .iter()
-        .filter(|mount| matches!(mount.access, Access::Write | Access::Private))
+        .filter(|mount| matches!(mount.access, Access::Write | Access::WriteNoExec | Access::Private))
         .map(|mount| mount.target.as_path());
     let own = ["/tmp", "/dev/shm", HOME].map(Path::new);
     for path in own.into_iter().chain(granted) {

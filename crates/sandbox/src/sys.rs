@@ -86,15 +86,21 @@ fn unshare(all: Flags) -> io::Result<()> {
 
 /// Adds `attributes` (`MOUNT_*`) to the mount that `fd` stands for, and to all below it.
 pub(crate) fn mount_restrict(fd: BorrowedFd<'_>, attributes: u64) -> io::Result<()> {
-    mount_setattr(fd, attributes, AT_RECURSIVE)
+    mount_setattr(fd, attributes, 0, AT_RECURSIVE)
 }
 
 /// Adds `attributes` to the mount that `fd` stands for, and to none below it.
 pub(crate) fn mount_restrict_one(fd: BorrowedFd<'_>, attributes: u64) -> io::Result<()> {
-    mount_setattr(fd, attributes, 0)
+    mount_setattr(fd, attributes, 0, 0)
 }
 
-fn mount_setattr(fd: BorrowedFd<'_>, set: u64, flags: libc::c_uint) -> io::Result<()> {
+/// Takes `attributes` from the mount that `fd` stands for, and from none below it. What the machine itself
+/// has set stays set: the kernel refuses.
+pub(crate) fn mount_loosen_one(fd: BorrowedFd<'_>, attributes: u64) -> io::Result<()> {
+    mount_setattr(fd, 0, attributes, 0)
+}
+
+fn mount_setattr(fd: BorrowedFd<'_>, set: u64, clear: u64, flags: libc::c_uint) -> io::Result<()> {
     #[repr(C)]
     struct MountAttr {
         attr_set: u64,
@@ -102,7 +108,7 @@ fn mount_setattr(fd: BorrowedFd<'_>, set: u64, flags: libc::c_uint) -> io::Resul
         propagation: u64,
         userns_fd: u64,
     }
-    let attr = MountAttr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let attr = MountAttr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
     // SAFETY: the path is a valid empty C string, `attr` is the kernel's `struct mount_attr`
     // in its first version, lives over the call, and its true size is passed.
     let done = unsafe {

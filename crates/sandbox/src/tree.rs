@@ -3,6 +3,8 @@
 //! Every source is opened before anything is covered, and every target is walked component
 //! by component without following links, so that nothing inside a workspace can steer a mount.
 
+mod nest;
+
 use std::{
     os::fd::{AsFd, OwnedFd},
     path::{Component, Path, PathBuf},
@@ -77,7 +79,14 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
 
     let mut mounts: Vec<&Mount> = plan.mounts.iter().collect();
     mounts.sort_by_key(|mount| mount.target.components().count());
-    let sources = mounts.iter().map(|mount| source(mount)).collect::<Result<Vec<_>, _>>()?;
+    let sources = mounts
+        .iter()
+        .enumerate()
+        .map(|(at, mount)| {
+            let before = mounts.iter().take(at).copied();
+            if nest::is_inside(before, mount) { Ok(None) } else { source(mount) }
+        })
+        .collect::<Result<Vec<_>, _>>()?;
     let devices = DEVICES.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?;
     let names = names(plan.network)?;
     let proc = proc_of_jail(plan, pids)?;
@@ -86,11 +95,12 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(&root, "", CWD, STAGE, onto)
         .map_err(fail("mounting the jail's root on /tmp"))?;
-    let mut tree = Tree { root, bound: Vec::new() };
+    let mut tree = Tree { root, bound: Vec::new(), empty: None };
     tree.furnish(&plan.limits, &proc, &devices, &names)?;
     for (mount, source) in mounts.into_iter().zip(sources) {
         tree.add(mount, source, &plan.limits)?;
     }
+    tree.clear()?;
 
     rustix::process::fchdir(&tree.root).map_err(fail("entering the jail's root"))?;
     rustix::process::pivot_root(".", ".").map_err(fail("swapping the root"))?;
@@ -104,6 +114,8 @@ struct Tree {
     root: OwnedFd,
     /// Targets that show something from outside: nothing is created below them.
     bound: Vec<PathBuf>,
+    /// What covers files and directories, once something is to be covered.
+    empty: Option<nest::Empty>,
 }
 
 impl Tree {
@@ -147,16 +159,13 @@ impl Tree {
             (Access::Private, _) => {
                 self.attach(&tmpfs("0700", limits.scratch_bytes)?, target, FileType::Directory)
             }
-            (Access::Read | Access::Write, None) => Ok(()),
+            (_, None) => self.nest(mount),
             (access, Some(source)) => {
                 let doing = || format!("showing {} in the jail", mount.source.display());
-                let mut attributes = MOUNT_NO_SUID | MOUNT_NO_DEV;
-                if access == Access::Read {
-                    attributes |= MOUNT_READ_ONLY;
-                }
+                let attributes = nest::attributes(access);
                 sys::mount_restrict(source.as_fd(), attributes).map_err(Part::Files.failed(doing()))?;
                 let stat = rustix::fs::fstat(&source).map_err(Part::Files.failed(doing()))?;
-                if access == Access::Write && stat.st_uid != rustix::process::geteuid().as_raw() {
+                if attributes & MOUNT_READ_ONLY == 0 && stat.st_uid != rustix::process::geteuid().as_raw() {
                     // Said here, where it can be mended, rather than by every write in there.
                     let doing = format!(
                         "{} is to be written but belongs to another user than Regie's",
@@ -247,11 +256,16 @@ fn names(network: Network) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
 /// A detached copy of what the mount shows, with everything mounted below it.
 fn source(mount: &Mount) -> Result<Option<OwnedFd>, Failure> {
     match mount.access {
-        Access::Private | Access::Link => Ok(None),
-        Access::Read | Access::Write => clone(&mount.source).map(Some).map_err(|error| {
-            let part = if error == Errno::PERM { Part::Files } else { Part::Plan };
-            part.failed(format!("opening {} for the jail", mount.source.display()))(error)
-        }),
+        Access::Private | Access::Link | Access::Cover | Access::Hold => Ok(None),
+        Access::Read | Access::ReadNoExec | Access::Write | Access::WriteNoExec => {
+            let is_written = matches!(mount.access, Access::Write | Access::WriteNoExec);
+            // What is written is reached by no link: one that is made meanwhile would lead elsewhere.
+            let cloned = if is_written { nest::clone_straight(&mount.source) } else { clone(&mount.source) };
+            cloned.map(Some).map_err(|error| {
+                let part = if error == Errno::PERM { Part::Files } else { Part::Plan };
+                part.failed(format!("opening {} for the jail", mount.source.display()))(error)
+            })
+        }
     }
 }
 

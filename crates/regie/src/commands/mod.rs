@@ -16,6 +16,7 @@ mod read;
 mod replay;
 mod rest;
 mod run;
+mod sandbox;
 mod say;
 mod serve;
 mod shell;
@@ -27,6 +28,7 @@ use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 pub(crate) use config::place;
 pub(crate) use count::Count;
+pub(crate) use sandbox::Sandbox;
 
 use crate::args::{self, Args, Command, Gate};
 use crate::client::Client;
@@ -52,6 +54,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Command::ModelScript(script) => return model_script::run(&script),
         Command::Completions(args) => return shell::completions(&args),
         Command::Man(args) => return shell::man(&args),
+        Command::Sandbox(command) => return sandbox::run(home.as_deref(), json, &command),
         Command::Replay(args) => return replay::run(json, &args),
         other => other,
     };
@@ -107,9 +110,11 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Doctor => doctor::run(&context.home, context.json).await,
         Command::Serve(_) => serve::stop(context).await,
         // Handled before there is a runtime.
-        Command::ModelScript(_) | Command::Completions(_) | Command::Man(_) | Command::Replay(_) => {
-            Ok(Exit::Usage)
-        }
+        Command::ModelScript(_)
+        | Command::Completions(_)
+        | Command::Man(_)
+        | Command::Replay(_)
+        | Command::Sandbox(_) => Ok(Exit::Usage),
     }
 }
 

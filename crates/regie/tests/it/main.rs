@@ -29,6 +29,8 @@ mod reference;
 mod refusals;
 mod rest;
 mod routing;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod services;
 mod setup;
 mod shut;

@@ -208,3 +208,25 @@ fn further_mounts_are_seen() {
         "packed\nheld\n"
     );
 }
+
+#[test]
+fn what_is_regies_own_in_a_workspace_is_read_and_not_changed() {
+    let mut bench = Bench::new();
+    bench.put(".regie-own/file", "own");
+    bench.put("text", "text");
+    assert_eq!(
+        bench.good("shell", command("cat .regie-own/file && echo x > text && mkdir -p a/.regie")),
+        "own"
+    );
+    for attempt in [
+        "echo x > .regie-own/file",
+        "echo x > .regie-own/new",
+        "mv .regie-own away",
+        "rm -rf .regie-own",
+        "mkdir z && mv -T z .regie-own",
+    ] {
+        bench.bad("shell", command(attempt));
+    }
+    bench.bad("write", json!({"path": ".regie-own/file", "content": "x"}));
+    assert_eq!(bench.good("shell", command("cat .regie-own/file text")), "ownx\n");
+}

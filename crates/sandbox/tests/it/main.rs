@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod compile;
 mod files;
 mod jail;
 mod lifetime;
@@ -12,4 +13,5 @@ mod open_network;
 mod probe;
 mod processes;
 mod programs;
+mod protected;
 mod refusals;
