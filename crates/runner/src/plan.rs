@@ -7,11 +7,12 @@ use domain::Effect;
 use sandbox::{Access, Mount, Network, Plan, Posture};
 
 use crate::config::{Config, TOOL_ARG};
+use crate::git;
 use crate::spool;
 use crate::toolchains::{CACHE, GO_MODULES};
 
 /// Where steps see the workspace.
-const WORKSPACE: &str = "/workspace";
+pub(crate) const WORKSPACE: &str = "/workspace";
 /// Where steps see the long outputs of earlier steps.
 const OUTPUTS: &str = "/outputs";
 /// Where steps see Regie's own binary.
@@ -82,6 +83,9 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
         target: root.clone(),
         access: if effect == Effect::Read { Access::Read } else { Access::Write },
     });
+    let git = git::mounts(config, ground, effect, program);
+    let has_git = !git.is_empty();
+    mounts.extend(git);
     Plan {
         mounts,
         cwd: root,
@@ -92,9 +96,9 @@ pub(crate) fn plan(config: &Config, ground: Ground, effect: Effect, program: Pro
             }
         },
         env: match program {
-            Program::Setup(_) => given(online(env(config, ground), config, ground), config),
-            Program::Shell(_) | Program::Service(_) => given(env(config, ground), config),
-            Program::Tool => env(config, ground),
+            Program::Setup(_) => given(online(env(config, ground, has_git), config, ground), config),
+            Program::Shell(_) | Program::Service(_) => given(env(config, ground, has_git), config),
+            Program::Tool => env(config, ground, false),
         },
         limits: config.limits,
         network: match program {
@@ -152,7 +156,7 @@ fn shell() -> OsString {
 }
 
 /// The complete environment of a step. Programs are told that nobody watches and answers.
-fn env(config: &Config, ground: Ground) -> Vec<(String, String)> {
+fn env(config: &Config, ground: Ground, has_git: bool) -> Vec<(String, String)> {
     let home = match ground {
         Ground::Jail => sandbox::HOME,
         Ground::Bare => "/tmp",
@@ -172,6 +176,9 @@ fn env(config: &Config, ground: Ground) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
+    if has_git {
+        set(&mut env, git::SYSTEM_ENV, git::SYSTEM);
+    }
     // Without a jail there are no mounts, and so no place of the caches.
     let is_there = |value: &str| ground == Ground::Jail || !value.starts_with(CACHE);
     for (name, value) in config.env.iter().filter(|(_, value)| is_there(value)) {

@@ -14,6 +14,7 @@ mod objects;
 mod owner;
 mod restore;
 mod revert;
+mod scratch;
 mod stealth;
 mod submodule;
 mod unchanged;
