@@ -9,6 +9,7 @@ mod count;
 mod crash;
 mod done;
 mod fork;
+mod gitjail;
 mod goal;
 mod init;
 #[cfg(target_os = "linux")]
