@@ -64,8 +64,8 @@ fn what_one_does_in_a_checkout_works() {
             "echo again >> more.txt && git commit -qam Again && git rebase -i -q --exec 'test -e sum.sh' main \
              && git revert --no-edit HEAD >/dev/null && git cherry-pick HEAD~1 >/dev/null; git log --format=%s | head -3; \
              git restore --source=main sum.sh && git status --porcelain && git checkout -q sum.sh",
-            "git bisect start -q HEAD main >/dev/null && git bisect run sh -c '! grep -q again more.txt' \
-             | grep 'first bad'; git bisect reset -q; git worktree add -q /tmp/w && ls /tmp/w; git gc -q; \
+            "git bisect start HEAD main >/dev/null && git bisect run sh -c '! grep -q again more.txt' \
+             | grep 'first bad'; git bisect reset 2>/dev/null; git worktree add -q /tmp/w && ls /tmp/w; git gc -q; \
              git fsck 2>&1 | grep -v dangling; git status --porcelain",
             "git push 2>&1 | head -1; git fetch origin 2>&1 | head -1; mv .git x 2>&1; rm -rf .git 2>&1; ls -A .git",
         ]
@@ -116,8 +116,7 @@ fn what_is_left_there_is_obeyed_in_the_jail_only() {
                  && for hook in pre-commit post-checkout post-merge reference-transaction post-index-change; do \
                  cp .git/evil .git/hooks/$hook; done; git config core.fsmonitor '{touch}; false'; \
                  git config filter.x.clean '{touch}; cat'; git config diff.external '{touch}; true'; \
-                 echo '* filter=x diff=x' > .gitattributes; ln -s / .git/root; rm .git/packed-refs; \
-                 ln -s /etc/passwd .git/packed-refs"
+                 echo '* filter=x diff=x' > .git/info/attributes; ln -s / .git/root"
             ),
             "git status >/dev/null 2>&1; test -e inside && rm inside && echo obeyed; echo mended > sum.sh"
                 .to_owned(),
