@@ -189,12 +189,8 @@ fn an_agent_that_breaks_it_has_its_commands_all_the_same() {
     repository.said("rm -rf .git/* 2>/dev/null; ln -s /etc/passwd .git/HEAD; echo done");
     repository.merge("b", "theirs\n");
     assert_eq!(repository.said("echo still here"), "still here\n");
-    assert_eq!(
-        repository.said(
-            "git init -q 2>/dev/null || rm -f .git/HEAD && git init -q; git rev-parse --is-inside-work-tree"
-        ),
-        "true\n"
-    );
+    let again = "rm -f .git/HEAD; git init -q; git rev-parse --is-inside-work-tree";
+    assert_eq!(repository.said(again), "true\n");
 }
 
 #[test]
