@@ -155,7 +155,7 @@ fn known_views(views: &Path) -> io::Result<Vec<(Commit, PathBuf)>> {
         let Some(commit) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
         found.push((entry.metadata()?.modified()?, commit, entry.path()));
     }
-    found.sort_by(|one, other| other.0.cmp(&one.0));
+    found.sort_by_key(|(modified, ..)| std::cmp::Reverse(*modified));
     Ok(found.into_iter().map(|(_, commit, path)| (commit, path)).collect())
 }
 
