@@ -382,6 +382,22 @@ pub struct Line {
     pub title: String,
     /// More, shown below it; may have several lines.
     pub detail: Option<String>,
+    /// The image that the step gave to look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+}
+
+/// An image. Its bytes are the artifact of its digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// The digest of its bytes, as `GET /artifacts/{digest}` takes it.
+    pub artifact: String,
+    /// Its media type, as `image/png`.
+    pub media_type: String,
+    /// Its width in pixels.
+    pub width: u32,
+    /// Its height in pixels.
+    pub height: u32,
 }
 
 /// What arrives before it is on record. Ephemeral: after a reconnect it is not sent again.

@@ -51,7 +51,10 @@ impl Drivers for NativeDrivers {
         let toolbox = Toolbox::from_bytes(&self.artifact(fact.tools)?)
             .map_err(|error| refused(view::with_causes(&error)))?;
         let terms = mission.terms.unwrap_or_else(|| catalogue::terms(&mission.model));
+        let artifacts = Arc::clone(&self.artifacts);
+        let images = move |digest| artifacts.get(digest).map_err(|error| view::with_causes(&error));
         let config = Config::new(system, toolbox, Arc::clone(&self.compose)).on(terms);
+        let config = Config { images: Arc::new(images), ..config };
         Ok(Box::new(Native::new(Arc::new(config))))
     }
 }

@@ -122,7 +122,11 @@ mod tests {
             retry_after: wait.map(Duration::from_secs),
         };
         let at = || Endpoint::new(Wire::Messages, AT);
-        check(&Error::Connect { at: at(), source: "refused".into() }, 2, "could not be reached");
+        check(
+            &Error::Connect { at: at(), how: models::call::Unreached::Refused, source: "refused".into() },
+            2,
+            "could not be reached",
+        );
         check(&Error::Idle { at: at(), after: Duration::from_secs(180) }, 2, "sent nothing");
         check(&Error::Overloaded(answer(529)), 5, "answered 529");
         check(&Error::NoCredit(answer(429)), 5, "no credit is left");

@@ -180,6 +180,12 @@ fn line_view(item: Item) -> api::Line {
         mark: mark.into(),
         title,
         detail: (!item.detail.is_empty()).then_some(item.detail),
+        image: item.image.map(|image| api::Image {
+            artifact: image.digest.to_string(),
+            media_type: image.format.media_type().into(),
+            width: image.width,
+            height: image.height,
+        }),
     }
 }
 

@@ -14,6 +14,7 @@
 //! | [`fact`] | what an event states |
 //! | [`event`] | the envelope of a fact, its canonical bytes and its hash chain |
 //! | [`run`] | the state of a run: `decide(command) -> facts`, `evolve(fact)` |
+//! | [`image`] | images that a model can look at: kind, size, limits |
 //! | [`mission`] | goal, definition of done and caps of a mission |
 //! | [`terms`] | what was known of a run's model when the run began |
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod event;
 pub mod fact;
 pub mod gate;
 pub mod id;
+pub mod image;
 pub mod lease;
 pub mod mission;
 pub mod run;
@@ -39,6 +41,7 @@ pub use effect::{Effect, Risk, Source};
 pub use event::{Event, Header, Payload, Recorded};
 pub use fact::Fact;
 pub use id::{GateId, LeaseId, MissionId, ProjectId, RunId};
+pub use image::Image;
 pub use lease::{Decision, Lease, Verdict};
 pub use mission::{Criterion, Environment, Mission, Service};
 pub use run::{End, RunState};

@@ -27,6 +27,9 @@ pub struct Terms {
     /// The first choice, when it could not be asked as the run began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead_of: Option<Instead>,
+    /// Whether the model is known to look at no images.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blind: bool,
 }
 
 /// A model that was the first choice, and that a run does without.

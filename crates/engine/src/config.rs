@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{Effect, Millis, Risk};
-use domain::{Price, Terms};
+use domain::{Digest, Effect, Millis, Price, Risk, Terms};
 use models::{Effort, RawJson, Request, ToolSpec, catalogue};
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +63,9 @@ pub enum Error {
 /// Composes the exact bytes of a request; pure. The daemon hands over its provider's own.
 pub type Compose = Arc<dyn Fn(&Request) -> Result<Bytes, models::compose::Error> + Send + Sync>;
 
+/// The bytes of an image by their digest, from the artifacts. The error says what is wrong.
+pub type Images = Arc<dyn Fn(Digest) -> Result<Vec<u8>, String> + Send + Sync>;
+
 /// The share of the window, in percent, above which the conversation is compacted.
 const COMPACT_ABOVE: u64 = 55;
 
@@ -100,6 +102,8 @@ pub struct Config {
     pub toolbox: Toolbox,
     /// The wire.
     pub compose: Compose,
+    /// The images that the agent was given to look at.
+    pub images: Images,
     /// The price of the model, `None` when unknown.
     pub price: Option<Price>,
     /// The most tokens that one answer may have, reasoning included.
@@ -127,6 +131,7 @@ impl Config {
             system: system.into(),
             toolbox,
             compose,
+            images: Arc::new(|digest| Err(format!("the image {digest} is not at hand"))),
             price: None,
             max_output_tokens: 16_000,
             window: catalogue::DEFAULT_WINDOW,

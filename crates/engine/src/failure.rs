@@ -31,12 +31,16 @@ pub struct ModelFailure {
 }
 
 /// The codes of a parameter that the vendor does not take.
-const PARAMETERS: [(Parameter, &str); 4] = [
+const PARAMETERS: [(Parameter, &str); 5] = [
     (Parameter::CacheKey, "model.no_cache_key"),
     (Parameter::Reasoning, "model.no_reasoning"),
     (Parameter::Effort, "model.no_effort"),
     (Parameter::Recall, "model.no_recall"),
+    (Parameter::Images, "model.no_images"),
 ];
+
+/// The code of an image that the vendor does not take.
+pub const IMAGE: &str = "model.image";
 
 /// The code of a conversation that is longer than the model's window.
 pub const CONTEXT_TOO_LONG: &str = "model.context_too_long";
@@ -99,6 +103,7 @@ fn words(error: &Error) -> (&'static str, &'static str) {
             (known.map_or("model.bad_request", |(_, code)| code), "")
         }
         Error::BadRequest(_) => ("model.bad_request", "the vendor does not take this request"),
+        Error::Image(_) => (IMAGE, "leave the image out"),
         Error::ContextTooLong(_) => (CONTEXT_TOO_LONG, "cut the goal into smaller missions"),
         Error::NoCredit(_) => ("model.no_credit", "add credit to the account, then `regie resume`"),
         Error::NoTools { .. } => ("model.no_tools", "choose a model that calls tools"),

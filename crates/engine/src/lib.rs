@@ -27,4 +27,5 @@ pub mod words;
 pub use config::{Config, Tool, Toolbox};
 pub use failure::ModelFailure;
 pub use native::Native;
+pub use output::image_of;
 pub use timeline::{Item, Timeline};

@@ -11,6 +11,7 @@ pub(crate) mod done;
 mod extras;
 mod finish;
 mod fork;
+mod images;
 mod relief;
 mod said;
 mod setup;
@@ -71,14 +72,14 @@ impl Native {
 
     fn ask(&self, kind: StepKind) -> Next {
         let view = &self.view;
-        let bytes = match (view.config.compose)(&view.request_at(kind, u64::MAX)) {
+        let bytes = match view.composed(kind, u64::MAX) {
             Ok(bytes) => bytes,
             Err(error) => {
                 return ended(End::Failed, format!("the next request to the model cannot be made: {error}"));
             }
         };
-        let estimate =
-            catalogue::estimate(bytes.len(), view.config.max_output_tokens, view.config.price.as_ref());
+        let size = view.size_as_text(bytes.len());
+        let estimate = catalogue::estimate(size, view.config.max_output_tokens, view.config.price.as_ref());
         let reserve = Amount {
             tokens: estimate.input.saturating_add(estimate.output),
             nanodollars: estimate.nanodollars.unwrap_or(0),
@@ -223,6 +224,10 @@ impl Driver for Native {
             Stage::Stalled { what } => {
                 Next::Rest { code: STALLED.into(), hint: self.view.stalled_hint(what) }
             }
+            Stage::Refused { code, message } => Next::Rest {
+                code: code.clone(),
+                hint: format!("{message}; no image is left that could be hidden. `regie resume` asks again"),
+            },
             Stage::Merging => match self.view.merge_request() {
                 Some(request) => self.host_step(StepKind::ToolCall, host::MERGE, Risk::External, &request),
                 None => ended(End::Failed, "there is no commit to merge; please report it".into()),
@@ -244,8 +249,7 @@ impl Driver for Native {
             true => StepKind::Compaction,
             false => StepKind::ModelCall,
         };
-        let composed = (view.config.compose)(&view.request_at(kind, view.offset.saturating_add(upto)));
-        composed.map_err(|error| failed(error.to_string()))
+        view.composed(kind, view.offset.saturating_add(upto)).map_err(failed)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the driver and the timeline read of a jailed step's payload. Narrower than what the runner
 //! writes, so that a journal stays readable when the runner learns to say more.
 
-use domain::{Millis, Payload};
+use domain::{Digest, Image, Millis, Payload};
 use serde::Deserialize;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -18,6 +18,11 @@ pub(crate) struct Output {
     pub(crate) path: Option<String>,
     #[serde(default)]
     pub(crate) instructions: Option<Instructions>,
+    #[serde(default)]
+    pub(crate) artifact: Option<Digest>,
+    /// The image that it gave to look at; its bytes are the artifact.
+    #[serde(default)]
+    pub(crate) image: Option<Image>,
 }
 
 /// A directory's own instructions, told with the first of its files.
@@ -25,6 +30,13 @@ pub(crate) struct Output {
 pub(crate) struct Instructions {
     pub(crate) path: String,
     pub(crate) text: String,
+}
+
+/// The image that the result of a step gave to look at, if its bytes are kept.
+pub fn image_of(payload: Option<&Payload>) -> Option<Image> {
+    let output = read(payload)?;
+    // What could not be kept cannot be shown.
+    output.image.filter(|image| output.artifact == Some(image.digest))
 }
 
 /// `None` for a payload that the kernel itself left empty, or that is no result.

@@ -341,6 +341,32 @@ pub(crate) fn cleared(length: usize, path: Option<&str>) -> String {
     format!("[an old result of {length} bytes, cleared to save room{whole}]")
 }
 
+/// What stands for a result once its image is no longer shown.
+pub(crate) fn unseen(text: &str) -> String {
+    format!("{text}\n[the image is not shown any more; `read` it again if you need it]")
+}
+
+/// What is added to an image that the model cannot be shown.
+pub(crate) const BLIND: &str =
+    "[not shown: this model cannot look at images; have a program say what is in it]";
+
+/// What is added to an image for which a turn has no room.
+pub(crate) const CROWDED: &str =
+    "[not shown: there are too many images at once; `read` it again in a later turn]";
+
+/// What the model is told when its vendor has refused an image.
+pub(crate) fn hidden(message: &str) -> String {
+    format!(
+        "The vendor of this model does not take an image that was read, so it is not shown: {}\n\nGo on without \
+         looking at it, or `read` a smaller copy, or one in another format, as PNG.",
+        cut(message, 1_000)
+    )
+}
+
+/// What the model is told when its vendor takes no images.
+pub(crate) const NO_IMAGES: &str = "This model cannot look at images, so none is shown. Go on without, or have a \
+                                    program say what is in them.";
+
 /// One criterion that did not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unmet {

@@ -12,7 +12,8 @@ use std::fmt;
 use domain::fact::{Parking, StepPlanned};
 use domain::gate::{Answer, Question};
 use domain::{
-    Amount, Fact, GateId, Header, Millis, Mission, Outcome, Payload, Recorded, StepKind, StepNo, Timestamp,
+    Amount, Fact, GateId, Header, Image, Millis, Mission, Outcome, Payload, Recorded, StepKind, StepNo,
+    Timestamp,
 };
 use models::{Response, Stop};
 use serde::Serialize;
@@ -69,6 +70,9 @@ pub struct Item {
     pub is_error: bool,
     /// What it used.
     pub cost: Amount,
+    /// The image that it gave to look at, whose bytes are an artifact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
     /// How long it took.
     pub millis: Option<Millis>,
     /// When.
@@ -115,6 +119,7 @@ impl Timeline {
             outcome: String::new(),
             is_error: false,
             cost: Amount::default(),
+            image: None,
             millis: None,
             at: header.at,
         };
@@ -383,11 +388,14 @@ fn tool_output(item: Item, payload: Option<&Payload>) -> Item {
         _ if output.is_error && item.outcome.is_empty() => "error".into(),
         _ => item.outcome.clone(),
     };
+    let image = output::image_of(payload);
+    let outcome = image.as_ref().map_or(outcome, words::image);
     let millis = output.duration_ms.or(item.millis);
     Item {
         outcome,
         detail: lines(&output.text, 40),
         is_error: item.is_error || output.is_error,
+        image,
         millis,
         ..item
     }

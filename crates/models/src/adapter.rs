@@ -101,4 +101,8 @@ impl Provider for Adapter {
     fn endpoint(&self) -> &str {
         self.client.endpoint()
     }
+
+    fn proxy(&self) -> Option<&str> {
+        self.client.at().proxy.as_deref()
+    }
 }

@@ -6,9 +6,10 @@
 
 mod view;
 
+use domain::Image;
 use serde::{Deserialize, Serialize};
 
-use crate::RawJson;
+use crate::{RawJson, compose, image};
 pub(crate) use view::{arguments, wrapped};
 
 /// A content block. Serializes as `{"raw": …, "input_error": …}`.
@@ -125,6 +126,24 @@ impl Block {
             if is_error { r#","is_error":true"# } else { "" },
         );
         let view = View::ToolResult { tool_use_id, content: Some(content), is_error };
+        Self { raw: RawJson::known(raw), view, input_error: None, origin: None }
+    }
+
+    /// The same answer to a tool call with an image beside its text; any other block as it is.
+    #[must_use]
+    pub fn showing(&self, shown: &Image, bytes: &[u8]) -> Self {
+        let View::ToolResult { tool_use_id, content, is_error: false } = &self.view else {
+            return self.clone();
+        };
+        let content = image::content(compose::result_text(content.as_ref(), false), shown, bytes);
+        let id = RawJson::string(tool_use_id);
+        let raw = format!(
+            r#"{{"type":"tool_result","tool_use_id":{},"content":{}}}"#,
+            id.as_str(),
+            content.as_str()
+        );
+        let view =
+            View::ToolResult { tool_use_id: tool_use_id.clone(), content: Some(content), is_error: false };
         Self { raw: RawJson::known(raw), view, input_error: None, origin: None }
     }
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::http::causes;
+use serde::{Deserialize, Serialize};
+
 use crate::{Parameter, Wire, tls};
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
@@ -62,6 +63,35 @@ impl fmt::Display for Answer {
     }
 }
 
+/// Why nothing came back from an address. Shows as the rest of a sentence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unreached {
+    /// The network does not say.
+    #[default]
+    Unknown,
+    /// No address is known for the name.
+    NoAddress,
+    /// Nothing listens there.
+    Refused,
+    /// It does not answer.
+    Silent,
+    /// No way leads there.
+    NoWay,
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "",
+            Self::NoAddress => ": no address is known for its name",
+            Self::Refused => ": nothing listens there",
+            Self::Silent => ": it does not answer",
+            Self::NoWay => ": no way leads there",
+        })
+    }
+}
+
 /// A failed call, after the retries that made sense.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -91,6 +121,9 @@ pub enum Error {
         /// What it does not take.
         parameter: Parameter,
     },
+    /// The vendor does not take an image of the conversation.
+    #[error("{0}; leave the image out, or make it smaller, or of another format")]
+    Image(Answer),
     /// The conversation is longer than the model's window, or than the vendor's size limit.
     #[error("{0}; shorten or compact the conversation")]
     ContextTooLong(Answer),
@@ -167,10 +200,12 @@ pub enum Error {
     #[error("{0}; {mend}", mend = mend(.0))]
     Status(Answer),
     /// No connection came about.
-    #[error("{at} could not be reached{}; {}check {}, the network and the proxy settings", unreached(.source.as_ref()), start(.at), .at.wire.url_env())]
+    #[error("{at} could not be reached{how}; {}check {}, the network and the proxy settings", start(.at), .at.wire.url_env())]
     Connect {
         /// The endpoint.
         at: Endpoint,
+        /// What is known of why.
+        how: Unreached,
         /// What the network said.
         #[source]
         source: Source,
@@ -283,6 +318,7 @@ impl Error {
             Self::Unauthorized(answer)
             | Self::Overloaded(answer)
             | Self::BadRequest(answer)
+            | Self::Image(answer)
             | Self::ContextTooLong(answer)
             | Self::NoCredit(answer)
             | Self::NoSuchPath(answer)
@@ -325,6 +361,7 @@ impl Error {
             Self::Proxy { what, .. } => matches!(what, ByProxy::Unreachable),
             Self::Unauthorized(_)
             | Self::BadRequest(_)
+            | Self::Image(_)
             | Self::Unsupported { .. }
             | Self::ContextTooLong(_)
             | Self::NotFound { .. }
@@ -341,22 +378,6 @@ impl Error {
             | Self::NotARequest { .. } => false,
         }
     }
-}
-
-/// What the network says of an address that nothing came back from.
-fn unreached(source: &(dyn std::error::Error + Send + Sync + 'static)) -> &'static str {
-    use std::io::ErrorKind;
-    if source.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_dns) {
-        return ": no address is known for its name";
-    }
-    let kinds = causes(source).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    let known = |kind| match kind {
-        ErrorKind::ConnectionRefused => Some(": nothing listens there"),
-        ErrorKind::TimedOut => Some(": it does not answer"),
-        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(": no way leads there"),
-        _ => None,
-    };
-    kinds.map(std::io::Error::kind).find_map(known).unwrap_or("")
 }
 
 /// A server of one's own is most likely not running.

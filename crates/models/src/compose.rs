@@ -141,7 +141,9 @@ pub(crate) fn result_text(content: Option<&RawJson>, is_error: bool) -> String {
     let text = content.and_then(|content| {
         let parts = || content.decode::<Vec<Part>>().ok();
         let joined = |parts: Vec<Part>| {
-            let texts: Vec<String> = parts.into_iter().map(|part| part.text).collect();
+            // An image is such a part without a text.
+            let texts = parts.into_iter().map(|part| part.text).filter(|text| !text.is_empty());
+            let texts: Vec<String> = texts.collect();
             texts.join("\n")
         };
         content.decode::<String>().ok().or_else(|| parts().map(joined))

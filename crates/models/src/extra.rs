@@ -32,6 +32,8 @@ pub enum Parameter {
     Effort,
     /// Earlier reasoning, which goes back signed or sealed.
     Recall,
+    /// Images of any kind.
+    Images,
 }
 
 impl Extras {
@@ -41,7 +43,7 @@ impl Extras {
         match parameter {
             Parameter::CacheKey => self.cache_key,
             Parameter::Reasoning => self.reasoning,
-            Parameter::Effort | Parameter::Recall => false,
+            Parameter::Effort | Parameter::Recall | Parameter::Images => false,
         }
     }
 
@@ -51,7 +53,7 @@ impl Extras {
         match parameter {
             Parameter::CacheKey => Self { cache_key: false, ..self },
             Parameter::Reasoning => Self { reasoning: false, ..self },
-            Parameter::Effort | Parameter::Recall => self,
+            Parameter::Effort | Parameter::Recall | Parameter::Images => self,
         }
     }
 }
@@ -63,6 +65,7 @@ impl fmt::Display for Parameter {
             Self::Reasoning => "summary of its reasoning",
             Self::Effort => "effort of this kind",
             Self::Recall => "earlier reasoning",
+            Self::Images => "images",
         })
     }
 }
@@ -99,7 +102,7 @@ impl Parameter {
     pub(crate) const fn mend(self) -> &'static str {
         match self {
             Self::Effort => "choose another effort for this model, or none",
-            Self::CacheKey | Self::Reasoning | Self::Recall => "it can be left out",
+            Self::CacheKey | Self::Reasoning | Self::Recall | Self::Images => "it can be left out",
         }
     }
 }

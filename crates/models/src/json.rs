@@ -50,6 +50,27 @@ impl RawJson {
         self.as_str().trim_start().starts_with('{')
     }
 
+    /// Whether every text in it is one: JSON's grammar also takes escapes of half a character, and whoever
+    /// reads them does not.
+    pub(crate) fn is_readable(&self) -> bool {
+        let mut rest = self.as_str();
+        let mut high = false;
+        while let Some(at) = rest.find('\\') {
+            let unit = rest
+                .get(at + 2..at + 6)
+                .filter(|_| rest.get(at..).is_some_and(|from| from.starts_with("\\u")));
+            let unit = unit.and_then(|hex| u16::from_str_radix(hex, 16).ok());
+            let is_low = unit.is_some_and(|unit| (0xDC00..0xE000).contains(&unit));
+            if is_low != (high && at == 0) || (high && at > 0) {
+                return false;
+            }
+            high = unit.is_some_and(|unit| (0xD800..0xDC00).contains(&unit));
+            let length = if unit.is_some() { 6 } else { 2 };
+            rest = rest.get(at + length..).unwrap_or_default();
+        }
+        !high
+    }
+
     /// For text that this crate wrote itself and knows to be JSON.
     pub(crate) fn known(text: String) -> Self {
         Self(RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned()))
@@ -204,5 +225,27 @@ impl<'de> Deserialize<'de> for Fields {
             }
         }
         deserializer.deserialize_map(InOrder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_character_is_no_text() {
+        for (json, readable) in [
+            (r#""\ud83d\udd25 \u00e9 \n \\ud83d""#, true),
+            (r#"{"\uD83D\uDD25":["\u0000"]}"#, true),
+            (r#""\ud83d""#, false),
+            (r#""\ud83d\n""#, false),
+            (r#""\ud83d \udd25""#, false),
+            (r#""\ud83d\ud83d\udd25""#, false),
+            (r#""\udd25""#, false),
+            (r#""\\\udd25""#, false),
+        ] {
+            assert_eq!(RawJson::parse(json).unwrap().is_readable(), readable, "{json}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(json).is_ok(), readable, "{json}");
+        }
     }
 }

@@ -26,6 +26,7 @@ pub mod config;
 pub mod count;
 mod extra;
 mod http;
+pub mod image;
 mod json;
 mod limit;
 mod message;

@@ -64,6 +64,11 @@ pub trait Provider: Send + Sync {
 
     /// Where the calls go: scheme, host and path, without key or query.
     fn endpoint(&self) -> &str;
+
+    /// The proxy that they go through, without its password.
+    fn proxy(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A piece of an answer as it arrives. Ephemeral: the [`Response`] alone is the truth.

@@ -11,10 +11,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
-use crate::call::{self, Endpoint};
+use crate::call::{self, Endpoint, Unreached};
 use crate::config::{Config, Credential, Error as ConfigError};
 use crate::http::{Broken, Client};
 use crate::{Response, Secret, Wire, anthropic, compatible, openai};
@@ -75,6 +76,9 @@ pub enum End {
     Unreachable {
         /// What the network said.
         why: String,
+        /// The same, as far as it is understood.
+        #[serde(default)]
+        how: Unreached,
     },
     /// The connection broke.
     Broken {
@@ -134,25 +138,25 @@ pub struct Played {
 struct Said(String);
 
 /// Makes a call again from what was heard, without a network and without waiting: the same
-/// classification, the same retries, the same fold. `endpoint` is what the errors name, and `echo`
+/// classification, the same retries, the same fold. `at` is what the errors name, and `echo`
 /// what stands for the key, should the vendor have repeated it.
 /// # Errors
 /// When no client can be made at all.
 pub async fn play(
-    wire: Wire,
-    endpoint: &str,
+    at: Endpoint,
     echo: Option<Secret>,
     attempts: Vec<Attempt>,
     request: Bytes,
 ) -> Result<Played, ConfigError> {
-    let mut config = Config::new(wire, echo.map_or(Credential::Nobody, Credential::Key), endpoint);
+    let wire = at.wire;
+    let mut config = Config::new(wire, echo.map_or(Credential::Nobody, Credential::Key), wire.default_url());
     for attempt in &attempts {
         if let Some(End::Silent { after }) = attempt.end {
             config.idle_timeout = Duration::from_millis(after);
         }
     }
     let reel = Reel { attempts: attempts.into(), is_short: false, is_outside: false };
-    let client = Client::of_tape(config, Tape(Mutex::new(reel)))?;
+    let client = Client::of_tape(config, at, Tape(Mutex::new(reel)))?;
     let mut nobody_watches = |_| {};
     let result = match wire {
         Wire::Messages => client.call::<anthropic::Fold>(request, &mut nobody_watches, &Deaf).await,
@@ -193,7 +197,7 @@ impl Tape {
         };
         let Some(head) = attempt.head else {
             return Err(match attempt.end {
-                Some(End::Unreachable { why }) => call::Error::Connect { at, source: said(why) },
+                Some(End::Unreachable { why, how }) => call::Error::Connect { at, how, source: said(why) },
                 Some(End::Silent { .. }) => call::Error::Idle { at, after: idle },
                 Some(End::Broken { why }) => call::Error::Cut { at, source: Some(said(why)) },
                 Some(End::Outside { why }) => {
@@ -206,13 +210,11 @@ impl Tape {
             });
         };
         let broken = match attempt.end {
-            Some(End::Broken { why } | End::Unreachable { why }) => Some(Broken::Network(said(why))),
+            Some(End::Broken { why } | End::Unreachable { why, .. }) => Some(Broken::Network(said(why))),
             Some(End::Silent { .. }) => Some(Broken::Idle),
             Some(End::TooLong) => Some(Broken::TooLong),
             Some(End::Read | End::Held { .. } | End::Outside { .. }) | None => None,
         };
-        // Which proxy it was is not kept; what is elsewhere neither.
-        reel.is_outside |= head.status == 407 || (300..400).contains(&head.status);
         let pieces = stream::iter([Ok(attempt.body)].into_iter().chain(broken.map(Err)));
         Ok(Answer { status: head.status, headers: head.map(), bytes: pieces.boxed() })
     }
@@ -239,13 +241,18 @@ impl Tape {
 
 impl Head {
     pub(crate) fn of(status: u16, headers: &HeaderMap) -> Self {
-        let kept = |name: &str| KEPT.contains(&name) || name.contains("ratelimit");
-        let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
-        let headers = headers.iter().filter(|(name, _)| kept(name.as_str()));
-        Self {
-            status,
-            headers: headers.filter_map(|(name, value)| Some((name.to_string(), text(value)?))).collect(),
-        }
+        let kept = |name: &str, value: &str| match name {
+            // Where it leads is said, and not with which words of access.
+            "location" => {
+                Some(Url::parse(value).map_or("/".to_owned(), |to| to.origin().ascii_serialization()))
+            }
+            _ if KEPT.contains(&name) || name.contains("ratelimit") => Some(value.to_owned()),
+            _ => None,
+        };
+        let pair = |(name, value): (&HeaderName, &HeaderValue)| {
+            Some((name.to_string(), kept(name.as_str(), value.to_str().ok()?)?))
+        };
+        Self { status, headers: headers.iter().filter_map(pair).collect() }
     }
 
     fn map(&self) -> HeaderMap {
@@ -261,7 +268,7 @@ impl End {
     pub(crate) fn of_error(error: &call::Error) -> Self {
         let why = || std::error::Error::source(error).map(domain::causes::in_full).unwrap_or_default();
         match error {
-            call::Error::Connect { .. } => Self::Unreachable { why: why() },
+            call::Error::Connect { how, .. } => Self::Unreachable { why: why(), how: *how },
             call::Error::Idle { after, .. } => Self::silent(*after),
             call::Error::Cut { .. } => Self::Broken { why: why() },
             other => Self::Outside { why: other.to_string() },

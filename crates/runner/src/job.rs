@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use domain::{Effect, Outcome};
+use domain::{Effect, Image, Outcome};
 use kernel::fault::{Point, point};
 use kernel::port::Refused;
 use sandbox::{SharedNetwork, Status, Stdin};
@@ -18,11 +18,11 @@ use crate::plan::{Ground, Program, outputs, root};
 use crate::services::{Found, Services};
 use crate::spool::Spool;
 use crate::supervise::{Bell, Ended, Observed, Sink, supervise};
-use crate::tool;
+use crate::tool::{self, picture};
 use crate::wire::{Seen, Spooled, Work};
 
-/// The longest answer of a file tool, in bytes.
-const LONGEST_ANSWER: usize = 1 << 20;
+/// The longest answer of a file tool, in bytes: text, and an image beside it.
+const LONGEST_ANSWER: usize = (1 << 20) + picture::LONGEST_ENCODED;
 /// How much longer than a preview an answer may be before it is put aside, in bytes: a page of `read`
 /// ends with a whole line.
 const SLACK: usize = 4 << 10;
@@ -121,6 +121,7 @@ impl Job<'_> {
             jail: status,
             path: has_artifact.then_some(whole),
             instructions: None,
+            image: None,
         };
         Ok(Done { outcome, output, has_artifact, seen: None })
     }
@@ -167,15 +168,21 @@ impl Job<'_> {
         let answer = match (observed.ended, serde_json::from_slice::<tool::Answer>(&sink.answer)) {
             (Ended::Itself, Ok(answer)) => answer,
             (Ended::Itself, Err(_)) => no_answer(&sink, observed.status),
-            (ended, _) => tool::Answer {
-                text: narrate(String::new(), ended, None, timeout, &Status::Enforced),
-                is_error: true,
-                seen: None,
-                instructions: None,
-            },
+            (ended, _) => {
+                tool::Answer::error(narrate(String::new(), ended, None, timeout, &Status::Enforced))
+            }
         };
-        let (text, truncated_bytes, has_artifact) = self.offload(answer.text, &whole);
         let outcome = outcome(observed.ended, !answer.is_error);
+        let image = match &answer.image {
+            Some(encoded) if outcome == Outcome::Succeeded => self.keep_image(encoded),
+            _ => None,
+        };
+        // A result has one artifact, and what is said of an image is short.
+        let (text, truncated_bytes, is_offloaded) = match image {
+            Some(_) => (cut(&answer.text, SHOWN).to_owned(), 0, false),
+            None => self.offload(answer.text, &whole),
+        };
+        let has_artifact = is_offloaded || image.is_some();
         let output = ToolOutput {
             text: warned(text, &status),
             exit_code: None,
@@ -184,8 +191,9 @@ impl Job<'_> {
             artifact: None,
             duration_ms: millis(observed.took),
             jail: status,
-            path: has_artifact.then_some(whole),
+            path: is_offloaded.then_some(whole),
             instructions: answer.instructions,
+            image,
         };
         Ok(Done { outcome, output, has_artifact, seen: answer.seen })
     }
@@ -193,6 +201,18 @@ impl Job<'_> {
     /// Where later steps find the whole output of this one.
     fn whole(&self, ground: Ground) -> String {
         outputs(self.config, ground).join(self.spool.output_name(self.work.step)).display().to_string()
+    }
+
+    /// Puts the bytes of an image aside, where they become the artifact of the result.
+    fn keep_image(&self, encoded: &str) -> Option<Image> {
+        let (bytes, image) = picture::received(encoded)?;
+        match std::fs::write(self.spool.output_path(self.work.step), bytes) {
+            Ok(()) => Some(image),
+            Err(error) => {
+                tracing::warn!(step = self.work.step.0, %error, "an image is not kept");
+                None
+            }
+        }
     }
 
     /// Puts a long answer aside and keeps a preview: what to show, the bytes left out, and whether the
@@ -285,12 +305,7 @@ impl Sink for Reply {
 fn no_answer(reply: &Reply, status: Option<ExitStatus>) -> tool::Answer {
     let complaint = String::from_utf8_lossy(&reply.complaint);
     let ended = status.map_or_else(String::new, |status| format!(" ({status})"));
-    tool::Answer {
-        text: format!("the tool ended without an answer{ended}: {}", cut(complaint.trim(), 1000)),
-        is_error: true,
-        seen: None,
-        instructions: None,
-    }
+    tool::Answer::error(format!("the tool ended without an answer{ended}: {}", cut(complaint.trim(), 1000)))
 }
 
 fn bad_input(text: String) -> Done {
@@ -305,6 +320,7 @@ fn bad_input(text: String) -> Done {
         jail: Status::Enforced,
         path: None,
         instructions: None,
+        image: None,
     };
     Done { outcome: Outcome::Failed, output, has_artifact: false, seen: None }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use domain::{Digest, Millis};
+use domain::{Digest, Image, Millis};
 use serde::{Deserialize, Serialize};
 
 /// How much of an output a result shows, in bytes: about 3,000 tokens. Longer output is shown by its
@@ -38,6 +38,9 @@ pub struct ToolOutput {
     /// that one of its directory is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Instructions>,
+    /// The image that the tool gave to look at; its bytes are the artifact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
 }
 
 /// A directory's own instructions for agents. Comes from a jail, so it is untrusted.

@@ -58,8 +58,8 @@ fn read() -> Tool {
     looks(
         "read",
         "Reads a text file of the workspace. Each line comes with its number and a tab, which are not part \
-         of the file. Shows up to 2000 lines and 12 KiB from `offset` on; long lines are cut. Read a file before you \
-         edit or overwrite it.",
+         of the file. Shows up to 2000 lines and 12 KiB from `offset` on; long lines are cut. A PNG, JPEG, GIF or \
+         WebP image is shown as one. Read a file before you edit or overwrite it.",
         r#"{"type":"object","properties":{"path":{"type":"string","description":"Path relative to the workspace."},"offset":{"type":"integer","minimum":1,"description":"First line to show, from 1. Default 1."},"limit":{"type":"integer","minimum":1,"maximum":2000,"description":"Number of lines to show. Default 2000."}},"required":["path"],"additionalProperties":false}"#,
     )
 }

@@ -7,6 +7,7 @@
 mod change;
 mod instructions;
 mod look;
+pub(crate) mod picture;
 mod place;
 
 use std::collections::BTreeSet;
@@ -58,20 +59,23 @@ pub(crate) struct Answer {
     pub(crate) seen: Option<Seen>,
     /// The instructions that come with the file.
     pub(crate) instructions: Option<Instructions>,
+    /// The bytes of an image, in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) image: Option<String>,
 }
 
 impl Answer {
     fn plain(text: String) -> Self {
-        Self { text, is_error: false, seen: None, instructions: None }
+        Self { text, is_error: false, seen: None, instructions: None, image: None }
     }
 
     fn seen(text: String, path: String, content: &[u8]) -> Self {
         let seen = Seen { path, digest: Digest::of(content) };
-        Self { text, is_error: false, seen: Some(seen), instructions: None }
+        Self { text, is_error: false, seen: Some(seen), instructions: None, image: None }
     }
 
-    fn error(text: String) -> Self {
-        Self { text, is_error: true, seen: None, instructions: None }
+    pub(crate) fn error(text: String) -> Self {
+        Self { is_error: true, ..Self::plain(text) }
     }
 }
 

@@ -30,6 +30,9 @@ pub struct Manifest {
     pub wire: String,
     /// Where the calls went.
     pub endpoint: String,
+    /// The proxy that they went through, without its password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// When the recording began.
     pub began_at: Timestamp,
     /// The number of the first event that was recorded as it happened.
@@ -65,6 +68,8 @@ pub const EVENTS: &str = "events.jsonl";
 pub const INHERITED: &str = "inherited.jsonl";
 /// One directory for each try of a model call.
 pub const CALLS: &str = "calls";
+/// The directory of the images that the agent looked at, each named by the digest of its bytes.
+pub const IMAGES: &str = "images";
 /// The exact request, in a call's directory.
 pub const REQUEST: &str = "request.json";
 /// What is known of a call when it is over, in its directory.

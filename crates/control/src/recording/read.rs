@@ -1,5 +1,6 @@
 //! Reading a recording, which may come from anywhere: nothing in it is believed unseen.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use domain::{Digest, StepNo};
 use models::tape::Attempt;
 
 use super::format::{
-    CALL, Call, EVENTS, FORMAT, INHERITED, Line, MANIFEST, Manifest, REQUEST, SYSTEM, TOOLS, Written,
+    CALL, Call, EVENTS, FORMAT, IMAGES, INHERITED, Line, MANIFEST, Manifest, REQUEST, SYSTEM, TOOLS, Written,
     body_name, call_dir,
 };
 
@@ -59,6 +60,8 @@ pub struct Recording {
     pub inherited: Vec<Written>,
     /// The events of the run.
     pub events: Vec<Written>,
+    /// The images that both gave to look at.
+    pub images: BTreeMap<Digest, Vec<u8>>,
 }
 
 /// A call as it came over the wire.
@@ -93,7 +96,8 @@ impl Recording {
             false => Vec::new(),
         };
         let events = events(dir, &manifest)?;
-        Ok(Self { dir: dir.to_owned(), manifest, system, tools, inherited, events })
+        let images = images(dir, inherited.iter().chain(&events))?;
+        Ok(Self { dir: dir.to_owned(), manifest, system, tools, inherited, events, images })
     }
 
     /// One that holds events alone.
@@ -107,14 +111,16 @@ impl Recording {
             model: String::new(),
             wire: String::new(),
             endpoint: String::new(),
+            proxy: None,
             began_at: domain::Timestamp(0),
             since: u64::MAX,
             key: None,
-            files: std::collections::BTreeMap::new(),
+            files: BTreeMap::new(),
             whole: None,
         };
         let dir = PathBuf::from("/nonexistent");
-        Self { dir, manifest, system: Vec::new(), tools: Vec::new(), inherited: Vec::new(), events }
+        let (system, tools, inherited, images) = Default::default();
+        Self { dir, manifest, system, tools, inherited, events, images }
     }
 
     /// One try of a model call; nothing when it was not recorded, or not to its end.
@@ -183,6 +189,21 @@ fn events(dir: &Path, manifest: &Manifest) -> Result<Vec<Written>, Error> {
     }
     is_as_written(EVENTS, &bytes, whole.digest)?;
     Ok(events)
+}
+
+/// The images that events name, each under its digest.
+fn images<'a>(
+    dir: &Path,
+    events: impl Iterator<Item = &'a Written>,
+) -> Result<BTreeMap<Digest, Vec<u8>>, Error> {
+    let mut images = BTreeMap::new();
+    for image in events.filter_map(|written| engine::image_of(written.event.payload.as_ref())) {
+        let name = Path::new(IMAGES).join(image.digest.to_string()).display().to_string();
+        let bytes = read(dir, &name)?;
+        is_as_written(&name, &bytes, image.digest)?;
+        images.insert(image.digest, bytes);
+    }
+    Ok(images)
 }
 
 fn in_order(manifest: &Manifest, events: &[Written]) -> Result<(), Error> {

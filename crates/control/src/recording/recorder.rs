@@ -11,14 +11,16 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::{Digest, Fact, RunId};
+use domain::{Digest, Fact, Recorded, RunId};
 use kernel::lineage;
 use kernel::port::{Artifacts, Clock, Journal, Records, Work};
 use models::Provider;
 use serde::{Deserialize, Serialize};
 
 use super::call::Taping;
-use super::format::{CALLS, EVENTS, FORMAT, INHERITED, Line, MANIFEST, Manifest, SYSTEM, TOOLS, Whole};
+use super::format::{
+    CALLS, EVENTS, FORMAT, IMAGES, INHERITED, Line, MANIFEST, Manifest, SYSTEM, TOOLS, Whole,
+};
 use super::read::lines;
 use super::scrub::{Owner, Scrubber};
 use crate::Control;
@@ -224,6 +226,7 @@ impl Recorder {
         if let Some(forked) = charter.started.forked.as_deref() {
             let inherited = lineage::inherited(&**journal, forked).map_err(io::Error::other)?;
             let mut text = Vec::new();
+            keep_images(&**artifacts, dir, &inherited)?;
             for event in &inherited {
                 serde_json::to_writer(&mut text, &Line::of(event, &scrubber)?)?;
                 text.push(b'\n');
@@ -239,6 +242,7 @@ impl Recorder {
             model: charter.mission.model.clone(),
             wire: provider.name().into(),
             endpoint: scrubber.line(provider.endpoint()),
+            proxy: provider.proxy().map(|proxy| scrubber.line(proxy)),
             began_at: clock.now(),
             since: head.seq.saturating_add(1),
             key: used.map(|key| scrubber.line(key.trim())),
@@ -298,7 +302,7 @@ impl Recorder {
         let mut recordings = self.lock();
         let Some(open) = recordings.get_mut(&run) else { return };
         let Some(scrubber) = open.scrubber.clone() else { return };
-        let ended = append(&*self.parts.journal, run, open, &scrubber);
+        let ended = append(&self.parts, run, open, &scrubber);
         let dir = open.dir.clone();
         match ended {
             Ok(false) => {}
@@ -339,12 +343,13 @@ impl Recorder {
 }
 
 /// Appends what is new, and closes a recording whose run is over: true then.
-fn append(journal: &dyn Journal, run: RunId, open: &mut Open, scrubber: &Scrubber) -> io::Result<bool> {
+fn append(parts: &Parts, run: RunId, open: &mut Open, scrubber: &Scrubber) -> io::Result<bool> {
     let path = open.dir.join(EVENTS);
     let mut has_ended = false;
     loop {
-        let page = journal.history(run, open.written, PAGE).map_err(io::Error::other)?;
+        let page = parts.journal.history(run, open.written, PAGE).map_err(io::Error::other)?;
         let Some(last) = page.last() else { break };
+        keep_images(&*parts.artifacts, &open.dir, &page)?;
         let mut text = Vec::new();
         for event in &page {
             serde_json::to_writer(&mut text, &Line::of(event, scrubber)?)?;
@@ -364,6 +369,20 @@ fn append(journal: &dyn Journal, run: RunId, open: &mut Open, scrubber: &Scrubbe
     manifest.whole = Some(Whole { events: open.written, digest: Digest::of(&fs::read(&path)?) });
     write(&place, &serde_json::to_vec_pretty(&manifest)?)?;
     Ok(true)
+}
+
+/// Keeps the images that these events gave to look at: requests are composed from their bytes. Nothing in an
+/// image can be masked.
+fn keep_images(artifacts: &dyn Artifacts, dir: &Path, events: &[Recorded]) -> io::Result<()> {
+    for image in events.iter().filter_map(|event| engine::image_of(event.payload.as_ref())) {
+        let place = dir.join(IMAGES).join(image.digest.to_string());
+        if place.exists() {
+            continue;
+        }
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir.join(IMAGES))?;
+        write(&place, &artifacts.get(image.digest).map_err(io::Error::other)?)?;
+    }
+    Ok(())
 }
 
 /// Writes a whole file, durably; a crash leaves the old one or the new one.

@@ -406,7 +406,7 @@ impl<'a> Replay<'a> {
 
 /// The drivers that the run was moved by.
 fn drivers(recording: &Recording) -> NativeDrivers {
-    let mut shelf = BTreeMap::new();
+    let mut shelf = recording.images.clone();
     if let Some(Fact::RunStarted(started)) = recording.events.first().map(|first| &first.event.header.fact) {
         shelf.insert(started.system, recording.system.clone());
         shelf.insert(started.tools, recording.tools.clone());

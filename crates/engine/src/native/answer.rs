@@ -6,7 +6,7 @@ use models::{Message, Response, Stop};
 
 use super::turn::Turn;
 use super::view::{Stage, View};
-use crate::failure::{CONTEXT_TOO_LONG, ModelFailure};
+use crate::failure::{CONTEXT_TOO_LONG, IMAGE, ModelFailure};
 use crate::{output, prompt};
 
 /// Failed calls in a row that are asked again at once.
@@ -41,6 +41,9 @@ impl View {
         let ModelFailure { code, message, hint, retry_at, retryable } = failure;
         if refused.is_some_and(|parameter| self.leave_out(seq, parameter)) {
             return;
+        }
+        if code == IMAGE {
+            return self.hide_images(seq, code, &message);
         }
         if code == CONTEXT_TOO_LONG && self.shorten(seq) {
             return;
@@ -139,6 +142,9 @@ impl View {
         let found = if self.stall.watches { self.stall.observe(turn.sights()) } else { None };
         if !turn.is_empty() {
             self.conversation.push(seq, results, turn.stub());
+            if let Some(shown) = turn.images() {
+                self.conversation.show(seq, shown);
+            }
         }
         self.instruct(seq);
         match turn.exhausted {

@@ -3,9 +3,11 @@
 //! pinned. Every cut follows from recorded events, so a request of any moment can be made again, byte
 //! for byte.
 
+use domain::Image;
 use models::{Block, Message, Role};
 
-use crate::config::Clearing;
+use super::images::{self, Shown};
+use crate::config::{Clearing, Images};
 
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
@@ -26,6 +28,8 @@ struct Entry {
     weight: usize,
     /// What stands for it once it is cleared.
     stub: Option<(Message, usize)>,
+    /// The images that it shows.
+    shown: Option<Shown>,
     is_pinned: bool,
 }
 
@@ -58,7 +62,64 @@ impl Conversation {
             let weight = self::weight(&stub);
             (stub, weight)
         });
-        self.entries.push(Entry { seq, message, weight, stub, is_pinned });
+        self.entries.push(Entry { seq, message, weight, stub, shown: None, is_pinned });
+    }
+
+    /// The message that was appended last shows images. Older ones give way to them.
+    pub(super) fn show(&mut self, seq: u64, shown: Shown) {
+        let weight = shown.weight();
+        if let Some(last) = self.entries.last_mut() {
+            last.weight = last.weight.saturating_add(weight);
+            last.shown = Some(shown);
+            self.live = self.live.saturating_add(weight);
+            self.since = self.since.saturating_add(weight);
+        }
+        let at: Vec<usize> = self.showing(0).collect();
+        let open = at.iter().filter_map(|at| self.entries.get(*at)?.shown.as_ref());
+        let crowded = images::crowded(open);
+        self.hide(seq, at.into_iter().take(crowded).collect());
+    }
+
+    /// The entries from a place on that are sent with images.
+    fn showing(&self, from: usize) -> impl Iterator<Item = usize> {
+        let Cut { cleared, start, .. } = self.cut(u64::MAX);
+        let sent = self.entries.iter().enumerate().skip(from.max(start).max(cleared));
+        sent.filter(|(_, entry)| entry.shown.as_ref().is_some_and(|shown| shown.open().next().is_some()))
+            .map(|(at, _)| at)
+    }
+
+    /// The images that are sent now.
+    pub(super) fn images(&self) -> impl Iterator<Item = &Image> {
+        let entries = self.showing(0).filter_map(|at| self.entries.get(at)?.shown.as_ref());
+        entries.flat_map(Shown::open)
+    }
+
+    /// Hides the images that came since the model's last answer. Gives whether there were any.
+    pub(super) fn hide_unanswered(&mut self, seq: u64) -> bool {
+        let is_said = |entry: &Entry| entry.message.role == Role::Assistant;
+        let from = self.entries.iter().rposition(is_said).unwrap_or(0);
+        let places = self.showing(from).collect();
+        self.hide(seq, places)
+    }
+
+    /// Hides all images. Gives whether there were any.
+    pub(super) fn hide_all(&mut self, seq: u64) -> bool {
+        let places = self.showing(0).collect();
+        self.hide(seq, places)
+    }
+
+    fn hide(&mut self, seq: u64, places: Vec<usize>) -> bool {
+        for at in &places {
+            if let Some(entry) = self.entries.get_mut(*at)
+                && let Some(shown) = &mut entry.shown
+            {
+                entry.weight = weight(shown.hide(seq));
+            }
+        }
+        if !places.is_empty() {
+            self.recount();
+        }
+        !places.is_empty()
     }
 
     /// Takes what the vendor counted for the last request and its answer, which is appended already.
@@ -82,16 +143,24 @@ impl Conversation {
     }
 
     /// The messages as they were sent after the event `upto`; reasoning from before the position `forgotten`
-    /// is left out.
-    pub(super) fn messages(&self, upto: u64, forgotten: u64) -> Vec<Message> {
+    /// is left out. Fails when the bytes of an image that was sent are not there.
+    pub(super) fn messages(
+        &self,
+        upto: u64,
+        forgotten: u64,
+        images: &Images,
+    ) -> Result<Vec<Message>, String> {
         let length = self.entries.partition_point(|entry| entry.seq <= upto);
         let Cut { cleared, start, .. } = self.cut(upto);
         let sent = self.entries.iter().take(length).enumerate();
         sent.filter(|(at, entry)| *at >= start || entry.is_pinned)
             .map(|(at, entry)| match &entry.stub {
-                Some((stub, _)) if at < cleared => stub.clone(),
-                _ if entry.seq < forgotten => without_reasoning(&entry.message),
-                _ => entry.message.clone(),
+                Some((stub, _)) if at < cleared => Ok(stub.clone()),
+                _ if entry.seq < forgotten && entry.shown.is_none() => Ok(without_reasoning(&entry.message)),
+                _ => match &entry.shown {
+                    Some(shown) => shown.message(&entry.message, upto, images),
+                    None => Ok(entry.message.clone()),
+                },
             })
             .collect()
     }
@@ -142,6 +211,12 @@ impl Conversation {
 
     fn add(&mut self, cut: Cut) {
         self.cuts.push(cut);
+        self.recount();
+    }
+
+    /// What is sent is no longer what the vendor counted.
+    fn recount(&mut self) {
+        let cut = self.cut(u64::MAX);
         let sent = self.entries.iter().enumerate();
         let sent = sent.filter(|(at, entry)| *at >= cut.start || entry.is_pinned);
         self.live =

@@ -68,6 +68,7 @@ impl View {
                 }
                 goes_back
             }
+            Parameter::Images => self.close_eyes(seq),
             Parameter::Recall | Parameter::Effort => false,
         };
         if is_left_out {

@@ -41,6 +41,7 @@ impl View {
             Stage::Asking
                 | Stage::Trying
                 | Stage::Stalled { .. }
+                | Stage::Refused { .. }
                 | Stage::Checkpointing
                 | Stage::Following
                 | Stage::Judging

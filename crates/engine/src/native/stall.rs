@@ -225,6 +225,9 @@ impl View {
             self.stall.reset();
             self.stage = Stage::Asking;
         }
+        if matches!(self.stage, Stage::Refused { .. }) {
+            self.stage = Stage::Asking;
+        }
     }
 }
 

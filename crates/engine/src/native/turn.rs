@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use domain::budget::Exhausted;
-use domain::{Effect, Risk};
+use domain::{Effect, Image, Risk};
 use models::{Block, Message, RawJson, Response};
 use serde::Serialize;
 
 use super::deferred::{self, Meant};
+use super::images::{self, Shown};
 use crate::config::Toolbox;
 
 /// Results up to this many bytes are never cleared.
@@ -33,6 +34,8 @@ pub(super) struct Call {
     progress: Progress,
     /// Where the whole of its output is.
     path: Option<String>,
+    /// The image that it gave.
+    image: Option<Image>,
 }
 
 /// A call with its result, as it is looked at for repetitions.
@@ -85,6 +88,7 @@ impl Turn {
                 risk: Risk::Read,
                 progress: Progress::Answered(result),
                 path: None,
+                image: None,
             };
             let input = match call.input {
                 Ok(input) => input,
@@ -103,6 +107,7 @@ impl Turn {
                 risk: tool.risk,
                 progress: Progress::Due,
                 path: None,
+                image: None,
             }
         });
         Self { calls: calls.collect(), exhausted: None, cancelled: false }
@@ -167,6 +172,26 @@ impl Turn {
         }
     }
 
+    /// The result of a call comes with an image.
+    pub(super) fn show(&mut self, at: usize, image: Image) {
+        if !images::has_room(self.calls.iter().filter_map(|call| call.image.as_ref()), &image) {
+            return self.note(at, crate::prompt::CROWDED);
+        }
+        if let Some(call) = self.calls.get_mut(at)
+            && matches!(call.progress, Progress::Answered(Ok(_)))
+        {
+            call.image = Some(image);
+        }
+    }
+
+    /// Adds a line to the result of a call.
+    pub(super) fn note(&mut self, at: usize, line: &str) {
+        let progress = self.calls.get_mut(at).map(|call| &mut call.progress);
+        if let Some(Progress::Answered(Ok(text))) = progress {
+            *text = format!("{text}\n{line}");
+        }
+    }
+
     /// Answers what has no step with a refusal.
     pub(super) fn drop_due(&mut self, why: &str) {
         for call in self.calls.iter_mut().filter(|call| call.progress == Progress::Due) {
@@ -184,6 +209,22 @@ impl Turn {
         self.calls.iter().map(block).collect::<Option<Vec<_>>>().map(Message::user)
     }
 
+    /// The images of the results; `None` when there are none.
+    pub(super) fn images(&self) -> Option<Shown> {
+        let images: Vec<(usize, Image)> =
+            self.calls.iter().enumerate().filter_map(|(at, call)| Some((at, call.image?))).collect();
+        let block = |call: &Call| match &call.progress {
+            Progress::Answered(Ok(text)) if call.image.is_some() => {
+                Block::tool_result(call.id.as_str(), Ok(&crate::prompt::unseen(text)))
+            }
+            Progress::Answered(Ok(text)) => Block::tool_result(call.id.as_str(), Ok(text)),
+            Progress::Answered(Err(text)) => Block::tool_result(call.id.as_str(), Err(text)),
+            Progress::Due | Progress::Planned => Block::tool_result(call.id.as_str(), Ok("")),
+        };
+        let hidden = || Message::user(self.calls.iter().map(block).collect());
+        (!images.is_empty()).then(|| Shown::new(images, hidden()))
+    }
+
     /// What stands for the results once they are cleared; `None` where that would save nothing.
     pub(super) fn stub(&self) -> Option<Message> {
         let mut saves = false;
@@ -194,6 +235,7 @@ impl Turn {
                 Progress::Due | Progress::Planned => return None,
             };
             let stub = match text.len() {
+                0..=SHORT if call.image.is_some() => Some(crate::prompt::unseen(text)),
                 0..=SHORT => None,
                 length => Some(crate::prompt::cleared(length, call.path.as_deref())),
             };

@@ -14,6 +14,7 @@ use models::{Block, Extras, Message, Request};
 use super::conversation::Conversation;
 use super::done::Definition;
 use super::extras::Asked;
+use super::images::Eyes;
 use super::relief::Relief;
 use super::stall::Stall;
 use super::turn::Turn;
@@ -40,6 +41,8 @@ pub(super) enum Stage {
     Trying,
     /// The run gets nowhere and rests.
     Stalled { what: String },
+    /// The vendor takes the conversation no longer, and the run rests.
+    Refused { code: String, message: String },
     /// The vendor asked to wait; or nothing is waited for, and the reason is what the owner is to see.
     Pausing { until: Timestamp, why: String },
     /// The workspace is committed before the criteria are judged.
@@ -93,6 +96,8 @@ pub(super) struct View {
     pub(super) request: Request,
     /// What is asked beside it.
     pub(super) asked: Asked,
+    /// Whether the model is shown images.
+    pub(super) eyes: Eyes,
     /// The bytes of system and tools.
     pub(super) fixed: usize,
     pub(super) conversation: Conversation,
@@ -154,6 +159,7 @@ impl View {
         Self {
             fixed: request.system.len() + tools,
             asked: Asked::default(),
+            eyes: Eyes::default(),
             conversation: Conversation::default(),
             relief: Relief::default(),
             compactions: BTreeSet::new(),
@@ -259,6 +265,7 @@ impl View {
         }
         self.request.model.clone_from(&mission.model);
         self.asked.begin(self.position, &started.driver, &mission);
+        self.open_eyes(&started.driver, mission.terms.as_ref().is_some_and(|terms| terms.blind));
         self.relief.clears = started.driver != super::UNCLEARED;
         let is_old = started.driver == super::UNCLEARED || started.driver == super::UNWATCHED;
         self.stall.watches = !is_old;
@@ -315,6 +322,7 @@ impl View {
                 self.note_call(seq, at, outcome, payload);
                 let path = output::read(payload).and_then(|output| output.path);
                 self.turn.answer(at, super::answer::result(outcome, payload), path);
+                self.look(at, payload);
                 self.settle_turn(seq);
             }
             Job::Checkpoint => self.checkpointed(seq, outcome, payload),
@@ -372,13 +380,15 @@ impl View {
         self.conversation.push(seq, message, None);
     }
 
-    /// The request of a step that was planned right after the event `upto`.
-    pub(super) fn request_at(&self, kind: StepKind, upto: u64) -> Request {
-        let mut messages = self.conversation.messages(upto, self.asked.forgotten(upto));
+    /// The request of a step that was planned right after the event `upto`. Fails when the bytes of an image
+    /// are not there.
+    pub(super) fn request_at(&self, kind: StepKind, upto: u64) -> Result<Request, String> {
+        let forgotten = self.asked.forgotten(upto);
+        let mut messages = self.conversation.messages(upto, forgotten, &self.config.images)?;
         if kind == StepKind::Compaction {
             messages.push(Message::user(vec![Block::text(prompt::COMPACT)]));
         }
-        Request { messages, extras: self.asked.at(upto), ..self.request.clone() }
+        Ok(Request { messages, extras: self.asked.at(upto), ..self.request.clone() })
     }
 
     /// The criteria that are still to be run, as commands.

@@ -1,7 +1,7 @@
 //! The titles of steps and ends.
 
 use domain::fact::{Forked, Purpose, RunStarted, StepPlanned};
-use domain::{End, Payload, StepKind};
+use domain::{End, Image, Payload, StepKind};
 use models::Response;
 use serde::Deserialize;
 use serde_json::Value;
@@ -49,6 +49,12 @@ pub(super) fn request_title(planned: &StepPlanned, payload: Option<&Payload>) ->
             }
         }
     }
+}
+
+/// An image in a few words, as `image 640×480 png 12 KB`.
+pub(super) fn image(image: &Image) -> String {
+    let Image { width, height, format, bytes, .. } = image;
+    format!("image {width}×{height} {format} {} KB", bytes.div_ceil(1_000))
 }
 
 /// The definition of done that an answer proposes; empty when there is none.

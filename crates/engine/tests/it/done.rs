@@ -198,7 +198,7 @@ fn a_cap_met_by_the_trial_ends_the_run() {
 fn the_owner_s_criteria_win_and_the_tool_list_is_what_it_was() {
     let built_in = engine::Toolbox::built_in().unwrap();
     // The bytes of the tool list are part of every prompt: a change empties the vendors' caches.
-    insta::assert_snapshot!(Digest::of(&built_in.to_bytes().unwrap()), @"a0c1306525a8d12c7f33b776cf3c9e4f8995c82381ac61b95725bf465ec783ee");
+    insta::assert_snapshot!(Digest::of(&built_in.to_bytes().unwrap()), @"cb6d3d566642091b40b2123547176fefa5b4a76a68b29fa20a55d54d1edc62d2");
     let names: Vec<String> = built_in.clone().with_definition().unwrap().names().map(str::to_owned).collect();
     assert_eq!(names, ["read", "list", "search", "edit", "write", "shell", "define_done"]);
     // Even with the tool, the owner's list cannot be replaced.

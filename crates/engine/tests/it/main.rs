@@ -10,6 +10,7 @@ mod faults;
 mod flow;
 mod fork;
 mod golden;
+mod images;
 mod relief;
 mod said;
 mod setup;

@@ -125,6 +125,7 @@ fn the_built_in_tools_are_fit_for_the_wire_and_the_runners_results_are_read() {
         jail: sandbox::Status::Enforced,
         path: None,
         instructions: None,
+        image: None,
     };
     world.done(&step, Outcome::Failed, &output);
     assert_eq!(world.messages()[2]["content"][0]["content"], "not ok\n[exit code 1]");

@@ -288,7 +288,7 @@ impl Open {
             return None;
         }
         match RawJson::parse(written) {
-            Ok(input) if input.is_object() => {
+            Ok(input) if input.is_object() && input.is_readable() => {
                 self.fields.set("input", input);
                 None
             }

@@ -158,7 +158,7 @@ pub(crate) fn arguments(written: Option<&RawJson>) -> Result<RawJson, String> {
         return nothing();
     }
     match RawJson::parse(trimmed) {
-        Ok(input) if input.is_object() => Ok(input),
+        Ok(input) if input.is_object() && input.is_readable() => Ok(input),
         _ => Err(text),
     }
 }

@@ -79,6 +79,7 @@ impl Known {
             batch: false,
             reasoning: super::reasons(&self.model.name) && self.model.thinking != Some(false),
             instead_of: None,
+            blind: self.model.vision == Some(false),
         }
     }
 

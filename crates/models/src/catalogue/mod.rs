@@ -58,7 +58,7 @@ const MAX_OUTPUT: u32 = 16_000;
 pub fn terms(model: &str) -> Terms {
     let window = window(model);
     let (max_output, price, reasoning) = (max_output(window), price(model), reasons(model));
-    Terms { window, max_output, price, effort: None, batch: false, reasoning, instead_of: None }
+    Terms { window, max_output, price, effort: None, batch: false, reasoning, instead_of: None, blind: false }
 }
 
 /// Whether a model is known to reason as it sees fit and to show a summary of that, on its vendor's own wire.

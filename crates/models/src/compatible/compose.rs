@@ -1,7 +1,8 @@
 //! A request as the bytes of the chat completions wire.
 //!
 //! Contents are plain text: many chat templates take nothing else. Neighbouring texts of the user
-//! become one message, because many templates want the roles to alternate.
+//! become one message, because many templates want the roles to alternate. A tool's message takes no image,
+//! so the images of its results come in the user's message behind them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::block::{Origin, View};
 use crate::compose::{Error, NO_CONTENT, Rules, check, groups, result_text};
 use crate::wire::bare;
-use crate::{Effort, Message, RawJson, Request, Role, ToolSpec};
+use crate::{Effort, Message, RawJson, Request, Role, ToolSpec, image};
 
 const RULES: Rules = Rules { tool_name: 64, origin: Origin::Chat };
 
@@ -53,7 +54,7 @@ enum Turn<'a> {
         content: &'a str,
     },
     User {
-        content: String,
+        content: Content,
     },
     Assistant {
         content: String,
@@ -67,6 +68,39 @@ enum Turn<'a> {
         tool_call_id: &'a str,
         content: String,
     },
+}
+
+/// What the user says: a text, or texts and images.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part {
+    Text { text: String },
+    ImageUrl { image_url: Url },
+}
+
+#[derive(Serialize)]
+struct Url {
+    url: String,
+}
+
+impl Content {
+    fn new(texts: &[&str], mut images: Vec<Part>) -> Self {
+        let text = texts.join("\n\n");
+        if images.is_empty() {
+            return Self::Text(text);
+        }
+        if !text.is_empty() {
+            images.push(Part::Text { text });
+        }
+        Self::Parts(images)
+    }
 }
 
 /// A block of reasoning as this adapter keeps it.
@@ -152,11 +186,15 @@ fn asked<'a>(
     turns: &mut Vec<Turn<'a>>,
 ) -> Result<(), Error> {
     let before = turns.len();
-    let mut texts = Vec::new();
+    let (mut texts, mut images) = (Vec::new(), Vec::new());
     for (at, message) in (at..).zip(messages) {
         for block in &message.blocks {
             match block.view() {
                 View::ToolResult { tool_use_id: tool_call_id, content, is_error } => {
+                    for url in image::urls(content.as_ref()) {
+                        images.push(Part::Text { text: format!("The image that call {tool_call_id} gave:") });
+                        images.push(Part::ImageUrl { image_url: Url { url } });
+                    }
                     let content = result_text(content.as_ref(), *is_error);
                     turns.push(Turn::Tool { tool_call_id, content });
                 }
@@ -172,8 +210,8 @@ fn asked<'a>(
     if texts.is_empty() && turns.len() == before {
         texts.push(NO_CONTENT);
     }
-    if !texts.is_empty() {
-        turns.push(Turn::User { content: texts.join("\n\n") });
+    if !texts.is_empty() || !images.is_empty() {
+        turns.push(Turn::User { content: Content::new(&texts, images) });
     }
     Ok(())
 }

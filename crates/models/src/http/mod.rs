@@ -29,7 +29,6 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 pub(crate) use exchange::{Failed, Sent};
-pub(crate) use network::causes;
 pub(crate) use read::{Broken, Fault, Fold};
 pub(crate) use whole::Whole;
 
@@ -39,7 +38,7 @@ use crate::config::{Config, Credential, Error as ConfigError};
 use crate::limit::rules::{Need, Said};
 use crate::limit::{Limiter, Limits, Permit, TooLong};
 use crate::tape::{End, Heard, Tap, Tape};
-use crate::{Delta, Response, Secret, Usage, Wire};
+use crate::{Delta, Response, Secret, Usage, Wire, image};
 
 /// A shorter wait for the vendor's limits is not told.
 const WORTH_TELLING: Duration = Duration::from_secs(1);
@@ -147,18 +146,11 @@ impl Client {
         })
     }
 
-    /// One that reads what was heard earlier. The base URL is the whole address then.
-    pub(crate) fn of_tape(config: Config, tape: Tape) -> Result<Self, ConfigError> {
-        let mut client = Self::new(
-            Config { base_url: config.wire.default_url().into(), ..config.clone() },
-            &Limits::new(),
-        )?;
-        if let Ok(url) = Url::parse(&config.base_url) {
-            client.url = url;
-        }
-        client.at = Endpoint { wire: config.wire, url: config.base_url.as_str().into(), proxy: None };
-        client.tape = Some(tape);
-        Ok(client)
+    /// One that reads what was heard earlier, of calls to `at`.
+    pub(crate) fn of_tape(config: Config, at: Endpoint, tape: Tape) -> Result<Self, ConfigError> {
+        let client = Self::new(config, &Limits::new())?;
+        let url = Url::parse(&at.url).unwrap_or_else(|_| client.url.clone());
+        Ok(Self { url, at, tape: Some(tape), ..client })
     }
 
     /// What is read instead of the network.
@@ -200,7 +192,7 @@ impl Client {
                 .inspect_err(|late| heard(Heard::End(&End::of_late(late))))?;
             let failure = match self.attempt::<F>(&asked, body.clone(), &permit, on_delta, &heard).await {
                 Ok(response) => {
-                    self.warmed(body.len(), &response.usage);
+                    self.warmed(image::weight(&body), &response.usage);
                     return Ok(Response { attempts: attempt, lost, ..response });
                 }
                 Err(failure) => failure,
@@ -251,7 +243,7 @@ impl Client {
         }
         let head: Head = serde_json::from_slice(body)
             .map_err(|source| call::Error::NotARequest { at: self.at.clone(), source })?;
-        let input = self.expected_input(body.len());
+        let input = self.expected_input(image::weight(body));
         let of = match self.config.wire {
             // Answers are counted as they come.
             Wire::Messages => [1, input, input, 1],

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 
-use crate::call::{self, Endpoint};
+use crate::call::{self, Endpoint, Unreached};
 use crate::tls::Fault;
 
 /// Classifies a failure below HTTP. The address in it is left out: it is in `at`.
@@ -16,9 +16,27 @@ pub(super) fn classify(at: &Endpoint, error: reqwest::Error) -> call::Error {
     }
     match of_tls(&at, &error) {
         Some(fault) => call::Error::Tls { at, fault, source: Some(Box::new(error)) },
-        None if error.is_connect() => call::Error::Connect { at, source: Box::new(error) },
+        None if error.is_connect() => {
+            call::Error::Connect { at, how: unreached(&error), source: Box::new(error) }
+        }
         None => call::Error::Cut { at, source: Some(Box::new(error)) },
     }
+}
+
+/// What the network says of an address that nothing came back from.
+fn unreached(error: &reqwest::Error) -> Unreached {
+    use io::ErrorKind;
+    if error.is_dns() {
+        return Unreached::NoAddress;
+    }
+    let known = |kind| match kind {
+        ErrorKind::ConnectionRefused => Some(Unreached::Refused),
+        ErrorKind::TimedOut => Some(Unreached::Silent),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(Unreached::NoWay),
+        _ => None,
+    };
+    let kinds = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+    kinds.into_iter().find_map(known).unwrap_or_default()
 }
 
 /// What is the proxy's fault.
@@ -62,9 +80,7 @@ fn of_tls(at: &Endpoint, error: &reqwest::Error) -> Option<Fault> {
 }
 
 /// The error and all that lies below it. What an I/O error wraps is no source of it, and counts.
-pub(crate) fn causes<'a>(
-    error: &'a (dyn StdError + 'static),
-) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
         let error: &'a (dyn StdError + 'static) = *error;
         let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);

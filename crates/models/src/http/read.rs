@@ -98,6 +98,9 @@ pub(super) fn finish<F: Fold>(fold: F, asked: String) -> Result<Response, Fault>
         let of_another = block.origin().is_some_and(|origin| origin != F::ORIGIN);
         of_another || matches!(block.view(), View::ToolResult { .. })
     };
+    if response.blocks.iter().any(|block| !block.raw().is_readable()) {
+        return Err(Fault::Malformed("it holds half a character, which nobody takes back".to_owned()));
+    }
     match response.blocks.iter().find(is_foreign) {
         Some(block) => {
             Err(Fault::Malformed(format!("a `{}` is no part of an answer on this wire", block.kind())))

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::call::{Answer, Endpoint, Error};
-use crate::{Parameter, Secret, tls};
+use crate::{Parameter, Secret, Wire, tls};
 
 /// What is known of an error answer.
 pub(super) struct Refusal<'a> {
@@ -65,6 +65,14 @@ pub(super) fn classify(refusal: Refusal<'_>) -> Error {
     let is_broke =
         [&kind, &code].iter().any(|said| matches!(said.as_str(), "insufficient_quota" | "billing_error"))
             || message.to_ascii_lowercase().contains("credit balance is too low");
+    if let Some(fault) =
+        image_fault(refusal.at.wire, &code, &message, status).filter(|_| !is_page && !is_long)
+    {
+        return match fault {
+            OfImages::All => Error::Unsupported { answer, parameter: Parameter::Images },
+            OfImages::One => Error::Image(answer),
+        };
+    }
     match status {
         // What a proxy or a firewall says has a page around it; the vendor's own words never have.
         300..500 | 501 if is_page && !matches!(status, 408 | 409 | 425 | 429) => Error::Page(answer),
@@ -141,6 +149,47 @@ fn wants_tls(message: &str) -> bool {
         "http request to an https server",
     ];
     words.iter().any(|words| message.contains(words))
+}
+
+/// What is refused of images.
+enum OfImages {
+    /// The model, or its server, takes none.
+    All,
+    /// One of those that were sent.
+    One,
+}
+
+/// Whether a request is refused for its images. The vendors have many words for it; all name the thing, and
+/// who has sent no image knows better.
+fn image_fault(wire: Wire, code: &str, message: &str, status: u16) -> Option<OfImages> {
+    let (code, message) = (code.to_ascii_lowercase(), message.to_ascii_lowercase());
+    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+    let is_of_request = match status {
+        400 | 415 | 422 => true,
+        // llama.cpp and Ollama.
+        500 | 501 => wire == Wire::Chat,
+        _ => false,
+    };
+    let is_named = code.contains("image") || says(&["image", "multimodal", "multi-modal", "mmproj"]);
+    if !is_named || !is_of_request && !code.contains("image") {
+        return None;
+    }
+    let refuses_all = [
+        "not support image",
+        "not support vision",
+        "not support multimodal",
+        "image input is not supported",
+        "images are not supported",
+        "image inputs are not supported",
+        "not a multimodal model",
+        "not a multi-modal model",
+        "only supported by certain models",
+        "missing data required for image",
+        "unsupported content part type",
+        "at most 0 image",
+        "mmproj",
+    ];
+    Some(if says(&refuses_all) { OfImages::All } else { OfImages::One })
 }
 
 /// What makes a server or model take tools that has refused them; `None` for any other refusal.

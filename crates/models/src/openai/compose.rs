@@ -12,7 +12,7 @@ use crate::block::{Origin, View};
 use crate::compose::{Error, NO_CONTENT, Rules, check, groups, result_text};
 use crate::extra::cache_key;
 use crate::wire::bare;
-use crate::{Block, Effort, Message, RawJson, Request, Role, ToolSpec};
+use crate::{Block, Effort, Message, RawJson, Request, Role, ToolSpec, image};
 
 const RULES: Rules = Rules { tool_name: 64, origin: Origin::Responses };
 
@@ -69,7 +69,32 @@ struct Text<'a> {
 struct Output<'a> {
     r#type: &'static str,
     call_id: &'a str,
-    output: String,
+    output: Given,
+}
+
+/// What a tool gave: a text, or a text and images.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Given {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part {
+    InputText { text: String },
+    InputImage { image_url: String },
+}
+
+impl Given {
+    fn new(text: String, images: Vec<String>) -> Self {
+        if images.is_empty() {
+            return Self::Text(text);
+        }
+        let images = images.into_iter().map(|image_url| Part::InputImage { image_url });
+        Self::Parts([Part::InputText { text }].into_iter().chain(images).collect())
+    }
 }
 
 pub(crate) fn body(request: &Request) -> Result<Bytes, Error> {
@@ -175,7 +200,8 @@ fn asked<'a>(
         for block in &message.blocks {
             match block.view() {
                 View::ToolResult { tool_use_id: call_id, content, is_error } => {
-                    let output = result_text(content.as_ref(), *is_error);
+                    let text = result_text(content.as_ref(), *is_error);
+                    let output = Given::new(text, image::urls(content.as_ref()));
                     let item = Output { r#type: "function_call_output", call_id, output };
                     items.push(Cow::Owned(RawJson::encode(&item).map_err(Error::Encode)?));
                 }

@@ -12,6 +12,7 @@ mod compose;
 mod config;
 mod count;
 mod extras;
+mod images;
 mod journal;
 mod limits;
 mod list;

@@ -561,6 +561,7 @@ mod tests {
                 mark: String::new(),
                 title: String::new(),
                 detail: Some("\x1b]0;title\x07".into()),
+                image: None,
             }),
         };
         let shown = plain(&view.event(&event));

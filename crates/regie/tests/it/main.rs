@@ -11,6 +11,7 @@ mod done;
 mod fork;
 mod gitjail;
 mod goal;
+mod images;
 mod init;
 #[cfg(target_os = "linux")]
 mod jail;

@@ -10,7 +10,7 @@ use grep_searcher::{BinaryDetection, SearcherBuilder};
 use ignore::{DirEntry, WalkBuilder};
 
 use super::place::{Ground, content, find_to_look};
-use super::{Answer, LONGEST, PAGE};
+use super::{Answer, LONGEST, PAGE, picture};
 use crate::call;
 use crate::output::cut;
 
@@ -27,7 +27,13 @@ pub(super) fn read(ground: Ground<'_>, input: &call::Read) -> Result<Answer, Str
     if bytes.is_empty() {
         return known(format!("[`{}` is empty]", place.shown));
     }
-    if bytes.iter().take(8 << 10).any(|byte| *byte == 0) {
+    let is_binary = bytes.iter().take(8 << 10).any(|byte| *byte == 0);
+    if (is_binary || std::str::from_utf8(&bytes).is_err())
+        && let Some(answer) = picture::read(&place, &bytes)
+    {
+        return Ok(answer);
+    }
+    if is_binary {
         return known(format!("[`{}` is a binary file of {} bytes]", place.shown, bytes.len()));
     }
     let text = String::from_utf8_lossy(&bytes);

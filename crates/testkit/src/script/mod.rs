@@ -49,6 +49,11 @@
 //! stream, also inside a character), `ping` and `unknown` (sprinkle pings and events that no
 //! one knows).
 //!
+//! # Images
+//!
+//! Images in results are held to the vendors' rules: base64, its size, the sides, and that the media type is that of
+//! the bytes. One that does not hold is refused in the vendor's words; `kind = "status"` with a `message` says others.
+//!
 //! # Compaction
 //!
 //! ```toml

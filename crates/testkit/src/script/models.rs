@@ -47,7 +47,7 @@ fn by_default() -> Vec<Listed> {
         id: id.to_owned(),
         window: Some(window),
         max_output: Some(64_000),
-        vision: Some(false),
+        vision: Some(true),
         thinking: Some(true),
     };
     vec![model("scripted", 200_000), model("scripted-small", 16_000)]

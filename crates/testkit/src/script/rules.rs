@@ -3,6 +3,7 @@
 
 pub(super) mod chat;
 mod extras;
+pub(super) mod images;
 pub(super) mod responses;
 
 use std::collections::BTreeSet;
@@ -117,6 +118,14 @@ fn check_content(place: usize, message: &Value, model: &str) -> Result<(), Strin
             "tool_result" if is_empty_result(&block["content"]) => {
                 return Err(format!("{here}.tool_result: content must be non-empty"));
             }
+            "tool_result" => {
+                for (place, part) in block["content"].as_array().into_iter().flatten().enumerate() {
+                    if kind(part) == "image" {
+                        images::block(&format!("{here}.tool_result.content.{place}"), part)?;
+                    }
+                }
+            }
+            "image" => images::block(&here, block)?,
             "thinking" => check_signature(&here, block, model)?,
             _ => {}
         }

@@ -231,7 +231,8 @@ async fn serve(house: Arc<House>, wire: Wire, headers: &HeaderMap, body: Bytes) 
         Ok(request) => request,
         Err(_) => return refusal(wire, 400, "the request body is not valid JSON"),
     };
-    let metered = house.meter.as_ref().map(|meter| meter.take(wire, wire.counted(&request, body.len())));
+    let size = rules::images::counted(&request, body.len());
+    let metered = house.meter.as_ref().map(|meter| meter.take(wire, wire.counted(&request, size)));
     if let Some(Metered { is_served: false, headers }) = metered {
         return (headers, refusal(wire, 429, "this request would exceed the limit of your organization"))
             .into_response();
@@ -242,7 +243,7 @@ async fn serve(house: Arc<House>, wire: Wire, headers: &HeaderMap, body: Bytes) 
         return refusal(wire, 500, &format!("the ledger cannot be written: {error}"));
     }
     let body_sha256 = sha256(&body);
-    let mut response = house.answer(&plan, &request, body.len()).await;
+    let mut response = house.answer(&plan, &request, size).await;
     let id = format!("req_{}", body_sha256.chars().take(24).collect::<String>());
     if let Ok(id) = id.parse() {
         response.headers_mut().insert(wire.request_id(), id);

@@ -237,7 +237,9 @@ impl Replay<'_> {
         let echo = manifest.key.clone().map(models::Secret::new);
         let attempts = taped.attempts.len();
         let request = asked.work.request.clone();
-        let played = models::tape::play(wire, &manifest.endpoint, echo, taped.attempts, request).await;
+        let mut endpoint = models::call::Endpoint::new(wire, manifest.endpoint.as_str());
+        endpoint.proxy = manifest.proxy.as_deref().map(Into::into);
+        let played = models::tape::play(endpoint, echo, taped.attempts, request).await;
         let played = played.map_err(|error| self.differs(format!("the wire cannot be read: {error}")))?;
         if played.is_outside {
             self.unheard += 1;

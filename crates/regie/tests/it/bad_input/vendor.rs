@@ -120,22 +120,24 @@ fn silence_in_the_middle_of_a_stream() {
     world.is_whole();
 }
 
+/// Answers everybody with the same bytes: an endpoint is asked for its models too.
+fn always(base: std::net::TcpListener, bytes: Vec<u8>) {
+    std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        for mut stream in base.incoming().flatten() {
+            let _ = stream.read(&mut [0; 65536]);
+            let _ = stream.write_all(&bytes);
+        }
+    });
+}
+
 #[test]
 fn an_address_that_is_no_vendor() {
     let world = World::new(MEND);
     let base = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    std::thread::spawn({
-        let base = base.try_clone().unwrap();
-        move || {
-            use std::io::{Read as _, Write as _};
-            // It is asked for its models too, and has none.
-            for mut stream in base.incoming().flatten() {
-                let _ = stream.read(&mut [0; 65536]);
-                let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi";
-                let _ = stream.write_all(page.as_bytes());
-            }
-        }
-    });
+    let page =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi";
+    always(base.try_clone().unwrap(), page.into());
     let mut command = world.regie(&RUN);
     command.env("ANTHROPIC_BASE_URL", format!("http://{}", base.local_addr().unwrap()));
     let said = finish(command);
@@ -199,18 +201,11 @@ fn a_path_that_nothing_answers_at_and_a_redirect_rest_the_run() {
     ] {
         let base = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let at = format!("http://{}", base.local_addr().unwrap());
-        let answering = std::thread::spawn(move || {
-            use std::io::{Read as _, Write as _};
-            let (mut stream, _) = base.accept().unwrap();
-            let _ = stream.read(&mut [0; 65536]);
-            stream
-                .write_all(format!("{answer}content-length: 0\r\nconnection: close\r\n\r\n").as_bytes())
-                .unwrap();
-        });
+        let head = format!("{answer}content-length: 0\r\nconnection: close\r\n\r\n");
+        always(base, head.into_bytes());
         let mut command = world.regie(&with(&["--yes"]));
         command.env("ANTHROPIC_BASE_URL", at);
         let said = finish(command);
-        answering.join().unwrap();
         assert!(said.code == Some(1) && said.flat().contains(words), "{said:?}");
         assert!(said.flat().contains("ANTHROPIC_BASE_URL") && !said.flat().contains("key=1"), "{said:?}");
         assert_eq!(world.ask(&["runs", "--json"]).json()[0]["code"], code);

@@ -57,7 +57,15 @@ fn check(request: &Value) -> Result<(), String> {
             "user" if text(&message["content"]).trim().is_empty() => {
                 return Err(format!("messages[{place}]: content must not be empty"));
             }
-            "user" => {}
+            "user" => {
+                for part in message["content"].as_array().into_iter().flatten() {
+                    match part["type"].as_str() {
+                        Some("text") if part["text"].is_string() => {}
+                        Some("image_url") => super::images::url(&part["image_url"]["url"])?,
+                        _ => return Err(format!("messages[{place}]: unsupported content part type")),
+                    }
+                }
+            }
             "assistant" => check_said(place, message, &mut open)?,
             "tool" => {
                 let id = message["tool_call_id"].as_str().unwrap_or_default();

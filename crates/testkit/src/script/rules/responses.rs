@@ -74,6 +74,15 @@ fn check(request: &Value) -> Result<(), String> {
             "function_call_output" if !open.remove(id) => {
                 return Err(format!("No tool call found for function call output with call_id {id}."));
             }
+            "function_call_output" => {
+                for part in item["output"].as_array().into_iter().flatten() {
+                    match kind(part) {
+                        "input_text" if part["text"].is_string() => {}
+                        "input_image" => super::images::url(&part["image_url"])?,
+                        _ => return Err(format!("Invalid value: 'input[{place}].output'.")),
+                    }
+                }
+            }
             "reasoning" => check_reasoning(item, request, model)?,
             "message" if item["role"] == "user" && !open.is_empty() => {
                 return Err(unanswered(&open));
