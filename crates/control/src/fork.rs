@@ -344,6 +344,7 @@ impl Making<'_> {
         }
         // After the files: which environment it is depends on them.
         self.environment(&mut made, &workspace)?;
+        made.warnings.extend(start::scratch(&workspace, &owner, &made.mission.line, &base));
         self.spool(run, &made.forked)?;
         Ok(made)
     }

@@ -261,6 +261,7 @@ impl Control {
                 Some(setup) => Some(environments::prepare(&layout, project, &workspace, &setup)?),
                 None => None,
             };
+            begin.warnings.extend(start::scratch(&workspace, &owner, &owner.branch, &begin.base));
             let instructions = instructions(workspace.dir());
             let tools = engine::Toolbox::from_bytes(&toolbox).map_err(internal)?;
             let system = engine::prompt::system(instructions.as_deref());

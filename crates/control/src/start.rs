@@ -1,9 +1,10 @@
 //! What a run starts from: the owner's HEAD, or the working tree as it is; and what comes beside it.
 
 use domain::Timestamp;
-use store::{Commit, Included, Owner, Signature, Submodules, Tree};
+use store::{Commit, Included, Owner, Signature, Submodules, Tree, Workspace};
 
 use crate::error::Error;
+use crate::view;
 
 /// How many files a warning names.
 const NAMED: usize = 5;
@@ -126,6 +127,17 @@ pub(crate) fn submodules(found: &Submodules) -> Vec<String> {
         warnings.push(format!("submodules are empty in the workspace: {}", some(&reasons)));
     }
     warnings
+}
+
+/// Makes the git dir that the agent sees, and gives what the owner should know of it. A run goes on without.
+pub(crate) fn scratch(workspace: &Workspace, owner: &Owner, line: &str, base: &Commit) -> Vec<String> {
+    match workspace.scratch(owner, line, base) {
+        Ok(scratch) if scratch.is_shallow() => {
+            vec!["the history is long: the agent's git sees the newest part of it only".into()]
+        }
+        Ok(_) => Vec::new(),
+        Err(error) => vec![format!("git does not work for the agent: {}", view::with_causes(&error))],
+    }
 }
 
 /// The copied files that hold values of the owner's environment.

@@ -19,7 +19,9 @@ Where you are
 places you can write to. There is no network.
 - Each shell command is a process of its own that starts in the workspace with an empty stdin; all that \
 it started ends with it. Files in the workspace stay; processes, variables and /tmp do not.
-- Regie commits your files to a branch by itself. Do not commit, branch or push.
+- `git` works in shell commands, on a scratch repository of your own with the project's history: status, \
+diff, log, blame, stash, commit and rebase as you like. It has no remotes, and nobody reads what you commit \
+there: Regie commits the files of the workspace to a branch by itself.
 
 How to work
 - Look before you change: read the files and the failing output first. Change as little as the goal needs, \

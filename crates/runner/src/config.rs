@@ -31,6 +31,17 @@ impl std::fmt::Debug for Given {
     }
 }
 
+/// The git dir that commands see as `.git` of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Git {
+    /// The git dir itself, which commands write to: nothing in it is trusted.
+    pub dir: PathBuf,
+    /// What the host gives, which commands only read: `objects`, `head`, `gitconfig`.
+    pub given: PathBuf,
+    /// Where it is noted which `head` the git dir knows of.
+    pub told: PathBuf,
+}
+
 /// A runner serves one run, in one workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +71,9 @@ pub struct Config {
     /// environment, as arguments can be read by every user of the machine.
     #[serde(skip)]
     pub given: Given,
+    /// The git of the commands; without one they have none.
+    #[serde(default)]
+    pub git: Option<Git>,
     /// Files of the workspace, relative to it, that commands may read and file tools refuse: they hold
     /// values of the owner's environment.
     #[serde(default)]
@@ -92,6 +106,7 @@ impl Config {
             setup_env: Vec::new(),
             env: Vec::new(),
             given: Given::default(),
+            git: None,
             withheld: Vec::new(),
             services: Vec::new(),
             limits: sandbox::Limits::default(),

@@ -4,13 +4,14 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use domain::{Image, Outcome};
+use domain::{Effect, Image, Outcome};
 use kernel::fault::{Point, point};
 use kernel::port::Refused;
 use sandbox::{SharedNetwork, Status, Stdin};
 
 use crate::call::{Call, Input, Shell};
 use crate::config::Config;
+use crate::git;
 use crate::jail::{self, Jailed};
 use crate::output::{SHOWN, ToolOutput, Transcript, cut, preview};
 use crate::plan::{Ground, Program, outputs, root};
@@ -98,6 +99,7 @@ impl Job<'_> {
             Program::Shell(_) => self.services.ensure(self.config, self.stop).map_err(Failure::Refused)?,
             Program::Tool | Program::Setup(_) | Program::Service(_) => Found::default(),
         };
+        let note = self.ready_git(program)?;
         let jailed = self.start(program, Stdin::Null, found.network.as_ref())?;
         let (status, whole) = (jailed.status.clone(), self.whole(jailed.ground));
         let observed = self.follow(jailed, None, timeout, &mut sink)?;
@@ -105,8 +107,9 @@ impl Job<'_> {
         let exit_code = observed.status.and_then(code);
         let outcome = outcome(observed.ended, exit_code == Some(0));
         let mut text = narrate(text, observed.ended, observed.status, timeout, &status);
-        if !found.notes.is_empty() {
-            text = format!("{}\n{text}", found.notes.join("\n"));
+        let notes: Vec<String> = found.notes.into_iter().chain(note).collect();
+        if !notes.is_empty() {
+            text = format!("{}\n{text}", notes.join("\n"));
         }
         let output = ToolOutput {
             text,
@@ -121,6 +124,27 @@ impl Job<'_> {
             image: None,
         };
         Ok(Done { outcome, output, has_artifact, seen: None })
+    }
+
+    /// Makes the git of the commands fit for this one. What has to be done in there runs in a jail, as
+    /// whatever the agent has left in it would run too.
+    fn ready_git(&self, program: Program<'_>) -> Result<Option<String>, Failure> {
+        let Some(git) = self.config.git.as_ref().filter(|_| !matches!(program, Program::Tool)) else {
+            return Ok(None);
+        };
+        if self.work.effect == Effect::Read {
+            return Ok(None);
+        }
+        let Some(chore) = git::chore(git, self.work.attempt > 1) else { return Ok(git::full(git)) };
+        let jailed = self.start(Program::Shell(&chore.script), Stdin::Null, None)?;
+        // Where there is no jail there is no git either.
+        if jailed.ground == Ground::Jail {
+            let observed = self.follow(jailed, None, git::PATIENCE, &mut Reply::default())?;
+            if observed.ended != Ended::Cancelled {
+                chore.done(git);
+            }
+        }
+        Ok(git::full(git))
     }
 
     fn file(&self, input: Input) -> Result<Done, Failure> {

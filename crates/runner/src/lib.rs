@@ -15,6 +15,7 @@
 //! | `wire` | what daemon and runner say to each other |
 //! | `call`, `job` | a request, checked; a step from its request to its result |
 //! | `plan`, `jail`, `supervise` | what a step may touch; how it starts; how it is followed to its end |
+//! | `git` | the git that commands see |
 //! | `services` | what runs beside the steps of a run |
 //! | `tool` | the file tools, as they run inside the jail |
 //! | [`environment`] | what makes one environment of a project another |
@@ -30,6 +31,7 @@ pub mod config;
 mod dispatch;
 pub mod environment;
 pub mod executor;
+mod git;
 mod jail;
 mod job;
 mod lock;

@@ -8,10 +8,10 @@ use sandbox::{Access, Mount, Network, Plan, Posture};
 
 use crate::config::{Config, TOOL_ARG};
 use crate::toolchains::{CACHE, GO_MODULES};
-use crate::{shown, spool};
+use crate::{git, shown, spool};
 
 /// Where steps see the workspace.
-const WORKSPACE: &str = "/workspace";
+pub(crate) const WORKSPACE: &str = "/workspace";
 /// Where steps see the long outputs of earlier steps.
 const OUTPUTS: &str = "/outputs";
 /// Where steps see Regie's own binary.
@@ -90,6 +90,9 @@ pub(crate) fn plan(
         Ground::Bare if effect == Effect::Read => mounts.push(Mount::read(&root)),
         Ground::Bare => mounts.push(Mount::write(&root)),
     }
+    let git = git::mounts(config, ground, effect, program);
+    let has_git = !git.is_empty();
+    mounts.extend(git);
     Ok(Plan {
         mounts,
         cwd: root,
@@ -100,9 +103,9 @@ pub(crate) fn plan(
             }
         },
         env: match program {
-            Program::Setup(_) => given(online(env(config, ground), config, ground), config),
-            Program::Shell(_) | Program::Service(_) => given(env(config, ground), config),
-            Program::Tool => env(config, ground),
+            Program::Setup(_) => given(online(env(config, ground, has_git), config, ground), config),
+            Program::Shell(_) | Program::Service(_) => given(env(config, ground, has_git), config),
+            Program::Tool => env(config, ground, false),
         },
         limits: config.limits,
         network: match program {
@@ -160,7 +163,7 @@ fn shell() -> OsString {
 }
 
 /// The complete environment of a step. Programs are told that nobody watches and answers.
-fn env(config: &Config, ground: Ground) -> Vec<(String, String)> {
+fn env(config: &Config, ground: Ground, has_git: bool) -> Vec<(String, String)> {
     let home = match ground {
         Ground::Jail => sandbox::HOME,
         Ground::Bare => "/tmp",
@@ -180,6 +183,9 @@ fn env(config: &Config, ground: Ground) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
+    if has_git {
+        set(&mut env, git::SYSTEM_ENV, git::SYSTEM);
+    }
     // Without a jail there are no mounts, and so no place of the caches.
     let is_there = |value: &str| ground == Ground::Jail || !value.starts_with(CACHE);
     for (name, value) in config.env.iter().filter(|(_, value)| is_there(value)) {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::git::{join_nul, split_nul, to_path};
 use crate::id::TreeId;
-use crate::snapshot::{Tracked, is_git_name};
+use crate::snapshot::{Tracked, is_git_name, is_place_of_git};
 use crate::workspace::Workspace;
 
 /// The most directories without recorded files that are looked at; more are not worth it.
@@ -146,10 +146,15 @@ impl Look<'_> {
         for entry in fs::read_dir(self.workspace.dir().join(dir)).ok()? {
             let entry = entry.ok()?;
             let name = entry.file_name();
-            if is_git_name(name.as_bytes()) {
-                return None;
-            }
             let path = dir.join(&name);
+            if is_git_name(name.as_bytes()) {
+                if !is_place_of_git(&self.workspace.dir().join(dir), &name, dir) {
+                    return None;
+                }
+                // It counts once something is in it.
+                self.stamp(&path)?;
+                continue;
+            }
             let is_directory = entry.file_type().ok()?.is_dir();
             if is_directory && !self.known.contains(&path) {
                 strays.push(path);

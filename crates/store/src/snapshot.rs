@@ -5,6 +5,7 @@
 //! it is never asked to add a directory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -400,7 +401,9 @@ impl<'a> Scan<'a> {
                 let name = entry.file_name();
                 let Ok(kind) = entry.file_type() else { continue };
                 if is_git_name(name.as_bytes()) {
-                    self.skip(dir.join(name), Why::GitDir);
+                    if !is_place_of_git(&self.dir.join(&dir), &name, &dir) {
+                        self.skip(dir.join(name), Why::GitDir);
+                    }
                 } else if !(kind.is_file() || kind.is_dir() || kind.is_symlink()) {
                     self.skip(dir.join(name), Why::Special);
                 }
@@ -439,6 +442,16 @@ pub(crate) fn is_git_name(name: &[u8]) -> bool {
         let stem = stem.get(..end).unwrap_or_default();
         stem.eq_ignore_ascii_case(b".git") || stem.eq_ignore_ascii_case(b"git~1")
     })
+}
+
+/// Whether `name` in the directory `at`, which is `dir` of a workspace, is what jails mount their git dir on:
+/// an empty directory at its top. It is part of no snapshot, and nothing is lost with it.
+pub(crate) fn is_place_of_git(at: &Path, name: &OsStr, dir: &Path) -> bool {
+    let at = at.join(name);
+    dir.as_os_str().is_empty()
+        && name == ".git"
+        && at.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+        && fs::read_dir(&at).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Gives the user of this process all rights over the directories below `dir`, as far as it can.

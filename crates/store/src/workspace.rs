@@ -196,7 +196,7 @@ fn writers() -> usize {
 }
 
 /// The path beside `dir` whose name has `suffix` more.
-fn beside(dir: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn beside(dir: &Path, suffix: &str) -> PathBuf {
     let mut name = dir.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

@@ -196,6 +196,13 @@ impl HostExecutor {
             .map_err(storing)?;
         Ok(match followed {
             Some(store::Followed { head, base, conflicts }) => {
+                if let Some(scratch) = store::Scratch::open(workspace.dir())
+                    && let Err(error) = scratch.follow(tree, &head)
+                {
+                    // The files are what counts; the agent's git shows the merge as a change then.
+                    let error = view::with_causes(&error);
+                    tracing::warn!(run = %work.run, error, "the agent's git does not see what was merged");
+                }
                 Stand { head, base, followed: true, conflicts }
             }
             None => stand,

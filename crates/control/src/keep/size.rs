@@ -71,7 +71,9 @@ pub(super) fn usage(
         if let Some(charter) = &charter {
             let id = charter.mission.project;
             let project = projects.entry(id.to_string()).or_insert_with(|| {
-                let (tree, shared) = look(&layout.tree(id));
+                let at = layout.tree(id);
+                // What runs have names of is in `views`, and no one else's.
+                let (tree, (_, shared)) = (of(&at), look(&at.join("objects")));
                 OfProject {
                     project: id.to_string(),
                     repository: charter.mission.repository.clone(),

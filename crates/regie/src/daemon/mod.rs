@@ -271,6 +271,11 @@ fn runner_config(
     if charter.mission.allow_unjailed {
         config.posture = sandbox::Posture::Ask;
     }
+    config.git = store::Scratch::open(&layout.workspace(run)).map(|scratch| runner::config::Git {
+        dir: scratch.git_dir(),
+        given: scratch.given(),
+        told: scratch.told(),
+    });
     config.withheld = charter.mission.withheld;
     config.services = charter.mission.services;
     config.given = given(home, std::path::Path::new(&charter.mission.repository))?;

@@ -10,6 +10,7 @@ mod crash;
 mod done;
 mod export;
 mod fork;
+mod gitjail;
 mod goal;
 mod images;
 mod init;

@@ -57,7 +57,13 @@ pub(super) fn find(root: &Path, path: &str) -> Result<Place, String> {
         });
     }
     found.extend(missing.iter().map(PathBuf::as_path));
-    let shown = found.strip_prefix(&root).unwrap_or(&found).to_string_lossy().into_owned();
+    let inside = found.strip_prefix(&root).unwrap_or(&found);
+    if inside.iter().any(|part| part.eq_ignore_ascii_case(".git")) {
+        return Err(format!(
+            "`{path}` belongs to git, and file tools leave that alone; use `git` in a `shell` command"
+        ));
+    }
+    let shown = inside.to_string_lossy().into_owned();
     Ok(Place { path: found, shown: if shown.is_empty() { ".".into() } else { shown } })
 }
 

@@ -6,6 +6,7 @@ mod commands;
 mod ending;
 #[cfg(feature = "fault")]
 mod faults;
+mod git;
 mod images;
 mod inherited;
 mod offload;

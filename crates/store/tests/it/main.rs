@@ -15,6 +15,7 @@ mod objects;
 mod owner;
 mod restore;
 mod revert;
+mod scratch;
 mod stealth;
 mod submodule;
 mod unchanged;

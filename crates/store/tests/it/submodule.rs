@@ -79,3 +79,18 @@ fn one_that_is_not_checked_out_is_named() {
     assert!(found.left.iter().any(|(_, why)| why.contains("was not fetched")), "{found:?}");
     assert_eq!(fs::read_dir(workspace.dir().join("dep")).unwrap().count(), 0);
 }
+
+#[test]
+fn the_agents_git_finds_nothing_to_say_of_them() {
+    let world = with_submodules();
+    let workspace = world.workspace("run_1");
+    workspace.fill_submodules(&world.owner()).unwrap();
+    let base = world.tree.branch_head("mender/run_1").unwrap();
+    let scratch = workspace.scratch(&world.owner(), "main", &base).unwrap();
+    let (git_dir, dir) = (scratch.git_dir(), workspace.dir());
+    let objects = format!("{}/objects\n", scratch.given().display());
+    fs::write(git_dir.join("objects/info/alternates"), objects).unwrap();
+    let places = ["--git-dir", git_dir.to_str().unwrap(), "--work-tree", dir.to_str().unwrap()];
+    assert_eq!(git(dir, &[&places[..], &["status", "--porcelain"]].concat()), "");
+    assert!(git(dir, &[&places[..], &["ls-tree", "HEAD", "dep"]].concat()).starts_with("160000 commit"));
+}
