@@ -137,7 +137,8 @@ impl http::Fold for Fold {
                 true => Stop::EndTurn,
                 false => Stop::ToolUse,
             },
-            Some(other) => Stop::Other(other.to_owned()),
+            // Gateways pass the words of the vendor behind them on.
+            Some(other) => other.to_owned().into(),
         };
         if !self.refusal.is_empty() {
             stop = Stop::Refusal;

@@ -160,7 +160,7 @@ impl http::Fold for Fold {
             None => Stop::EndTurn,
             Some("max_output_tokens") => Stop::MaxTokens,
             Some("content_filter") => Stop::Refusal,
-            Some(other) => Stop::Other(other.to_owned()),
+            Some(other) => other.to_owned().into(),
         };
         if self.items.values().any(|item| is_refusal(&item.raw)) {
             stop = Stop::Refusal;

@@ -139,6 +139,22 @@ async fn case_14_a_finish_reason_may_lie() {
     assert_eq!(said.calls().next().unwrap().input, Err(&InputError::Truncated("{}".to_owned())));
 }
 
+/// Found by fuzzing: the word of another vendor was one thing in the answer and another on record.
+#[tokio::test]
+async fn case_23_the_words_of_the_vendor_behind_a_gateway_are_known() {
+    for (word, stop) in [
+        ("pause_turn", Stop::PauseTurn),
+        ("max_tokens", Stop::MaxTokens),
+        ("model_context_window_exceeded", Stop::ContextExceeded),
+        ("moon_phase", Stop::Other("moon_phase".into())),
+    ] {
+        let answer = response(&[delta(r#"{"content":"Hm."}"#), finish(word), DONE.to_owned()]).await;
+        assert_eq!(answer.stop, stop);
+        let stored = serde_json::to_vec(&answer).unwrap();
+        assert_eq!(serde_json::from_slice::<Response>(&stored).unwrap(), answer, "{word}");
+    }
+}
+
 #[tokio::test]
 async fn case_15_usage_may_come_in_a_chunk_of_its_own_after_the_finish_reason() {
     let usage = r#"{"choices":[],"usage":{"prompt_tokens":50,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":30}}}"#;
