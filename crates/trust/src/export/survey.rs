@@ -1,5 +1,7 @@
 //! One change after another becomes findings.
 
+use std::borrow::Cow;
+
 use super::kind::Kind;
 use super::name::{self, Collisions, Names};
 use super::report::{Altered, Finding, Heap, Report, Standing};
@@ -310,20 +312,26 @@ impl Survey {
             }
             return;
         }
-        let Ok(after) = std::str::from_utf8(new) else {
-            if !is_picture(path, new) {
-                let why = "its content is not UTF-8: it may look different elsewhere";
-                self.push(Kind::Binary, change, path, why, Vec::new(), None);
+        let was_other = old.is_some_and(|old| !old.contains(&0) && std::str::from_utf8(old).is_err());
+        let after = match std::str::from_utf8(new) {
+            Ok(text) => Cow::Borrowed(text),
+            // A text in another encoding stays one: what hides in it is looked for all the same.
+            Err(_) if was_other => String::from_utf8_lossy(new),
+            Err(_) => {
+                if !is_picture(path, new) {
+                    let why = "its content is not UTF-8: it may look different elsewhere";
+                    self.push(Kind::Binary, change, path, why, Vec::new(), None);
+                }
+                return;
             }
-            return;
         };
         let before = String::from_utf8_lossy(old.unwrap_or_default());
-        let hidden = text::hidden(&before, after);
+        let hidden = text::hidden(&before, &after);
         if !hidden.is_empty() {
             let why = "characters that are not seen or that turn the order of the text: it is not what it looks like";
             self.push(Kind::HiddenText, change, path, why, hidden.what, hidden.line);
         }
-        let long = text::long(path, &before, after);
+        let long = text::long(path, &before, &after);
         if !long.is_empty() {
             self.push(
                 Kind::LongLine,

@@ -133,6 +133,12 @@ fn programs_links_and_what_cannot_be_seen_count() {
     }
     assert_eq!(of(b"a.dat", None, (FILE, b"a\0b")), [Kind::Binary]);
     assert_eq!(of(b"a.txt", None, (FILE, b"\xff\xfe")), [Kind::Binary]);
+    // What was in another encoding before stays so, and hides no more than another text.
+    let latin = Some((FILE, &b"caf\xe9 noir\n"[..]));
+    assert_eq!(of(b"a.txt", latin, (FILE, b"caf\xe9 au lait\n")), []);
+    assert_eq!(of(b"a.txt", latin, (FILE, "caf\u{e9}\n".as_bytes())), []);
+    let turned_round = [&b"caf\xe9 "[..], "\u{202e}".as_bytes(), b"\n"].concat();
+    assert_eq!(of(b"a.txt", latin, (FILE, &turned_round)), [Kind::HiddenText]);
     assert_eq!(of(b"a.png", None, (FILE, b"\x89PNG\r\n\x1a\n\0")), []);
     assert_eq!(of(b"b.png", None, (FILE, b"MZ\0")), [Kind::Executable]);
     assert_eq!(of(b"MZ.txt", None, (FILE, b"MZ is a text\n")), []);
