@@ -58,7 +58,7 @@ impl Drivers for NativeDrivers {
             .map_err(|_| refused("the run's system prompt is no text".into()))?;
         let toolbox = Toolbox::from_bytes(&self.artifact(fact.tools)?)
             .map_err(|error| refused(view::with_causes(&error)))?;
-        let terms = mission.terms.unwrap_or_else(|| catalogue::terms(&mission.model));
+        let terms = catalogue::terms_of(&mission);
         let artifacts = Arc::clone(&self.artifacts);
         let images = move |digest| artifacts.get(digest).map_err(|error| view::with_causes(&error));
         let config = Config::new(system, toolbox, Arc::clone(&self.compose)).on(terms);

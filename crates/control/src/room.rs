@@ -22,7 +22,7 @@ impl Control {
     /// # Errors
     /// `model.window_too_small`, with what was counted and how.
     pub(crate) async fn room(&self, provider: &dyn Provider, mission: &Mission) -> Result<(), Error> {
-        let terms = mission.terms.clone().unwrap_or_else(|| catalogue::terms(&mission.model));
+        let terms = catalogue::terms_of(mission);
         let (artifacts, system, tools) = (Arc::clone(&self.artifacts), mission.system, mission.tools);
         let read = self.blocking(move || {
             let system = String::from_utf8_lossy(&artifacts.get(system)?).into_owned();

@@ -83,8 +83,7 @@ impl ModelExecutor {
     fn terms(&self, run: RunId) -> Result<Terms, Refused> {
         let charter = Charter::read(&*self.journal, run)
             .map_err(|error| Refused { code: "run.unreadable".into(), hint: error.to_string() })?;
-        let mission = charter.mission;
-        Ok(mission.terms.unwrap_or_else(|| catalogue::terms(&mission.model)))
+        Ok(catalogue::terms_of(&charter.mission))
     }
 }
 

@@ -8,7 +8,7 @@ mod known;
 mod list;
 mod price;
 
-use domain::{Price, Terms};
+use domain::{Mission, Price, Terms};
 
 pub use known::{Known, Origin, Said, known};
 pub use list::{Kind, Listing, Model};
@@ -51,6 +51,12 @@ pub struct Estimate {
 
 /// The most tokens that one answer may have, unless the window is small or the model has a lower bound.
 const MAX_OUTPUT: u32 = 16_000;
+
+/// On what terms the runs of a mission go on: those on record, if there are any.
+#[must_use]
+pub fn terms_of(mission: &Mission) -> Terms {
+    mission.terms.clone().unwrap_or_else(|| terms(&mission.model))
+}
 
 /// On what terms a run goes on whose record says nothing of them: runs of earlier versions began on these.
 /// A small window has short answers.
