@@ -8,6 +8,7 @@
 //! | [`causes`] | an error and what led to it, in one text |
 //! | [`effect`] | effect class, risk class, source (trust level) of a content |
 //! | [`budget`] | amounts, caps, reservations |
+//! | [`label`] | trust and worth of a content; what a run has taken in |
 //! | [`lease`] | a run's authority, and decisions made under it |
 //! | [`step`] | step numbers, kinds, outcomes |
 //! | [`gate`] | durable questions to a human |
@@ -28,6 +29,7 @@ pub mod fact;
 pub mod gate;
 pub mod id;
 pub mod image;
+pub mod label;
 pub mod lease;
 pub mod mission;
 pub mod run;
@@ -42,6 +44,7 @@ pub use event::{Event, Header, Payload, Recorded};
 pub use fact::Fact;
 pub use id::{GateId, LeaseId, MissionId, ProjectId, RunId};
 pub use image::Image;
+pub use label::{Label, Labels};
 pub use lease::{Decision, Lease, Verdict};
 pub use mission::{Criterion, Environment, Mission, Service};
 pub use run::{End, RunState};
