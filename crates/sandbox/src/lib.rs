@@ -29,6 +29,10 @@ mod init;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
+mod once;
+#[cfg(target_os = "linux")]
+mod resident;
+#[cfg(target_os = "linux")]
 mod rules;
 #[cfg(target_os = "linux")]
 mod support;
@@ -43,7 +47,7 @@ mod wire;
 mod absent;
 
 pub use error::{Error, Failure, Part};
-pub use plan::{Access, Limits, Mount, Network, Plan, Posture};
+pub use plan::{Access, Exec, Limits, Mount, Network, Plan, Posture};
 pub use status::{Check, Status, overall};
 pub use system::{HOME, default_system_mounts};
 
@@ -51,11 +55,14 @@ pub use system::{HOME, default_system_mounts};
 pub use self::{
     child::{Child, Killer, Launcher, SharedNetwork, Stdin, spawn},
     launch::launch_main,
+    resident::{Resident, launch_resident_main},
     support::support,
 };
 
 #[cfg(not(target_os = "linux"))]
-pub use absent::{Child, Killer, Launcher, SharedNetwork, Stdin, launch_main, spawn, support};
+pub use absent::{
+    Child, Killer, Launcher, Resident, SharedNetwork, Stdin, launch_main, launch_resident_main, spawn, support,
+};
 
 /// The first argument by which a binary knows that it has to call [`launch_main`].
 pub const LAUNCH_ARG: &str = "__jail";

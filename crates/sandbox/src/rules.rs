@@ -8,7 +8,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 
-use crate::{Access, Failure, HOME, Network, Part, Plan, sys};
+use crate::{Access, Exec, Failure, HOME, Network, Part, Plan, sys};
 
 /// Below this Landlock cannot tell renames across directories apart.
 pub(crate) const LEAST_ABI: i32 = 2;
@@ -53,7 +53,9 @@ fn enforce(plan: &Plan, abi: ABI) -> Result<(), Failure> {
         rules.create()
     };
     let mut rules = made().map_err(|error| failed("creating the Landlock rules", &error))?;
-    rules = allow(rules, Path::new("/"), AccessFs::from_read(abi))?;
+    // What executes nothing gets the right nowhere; otherwise mounts say where there is nothing to execute.
+    let kept = if plan.exec == Exec::Resident { AccessFs::Execute.into() } else { BitFlags::empty() };
+    rules = allow(rules, Path::new("/"), AccessFs::from_read(abi) & !kept)?;
     let device = AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::Truncate | AccessFs::IoctlDev;
     rules = allow(rules, Path::new("/dev"), device & AccessFs::from_all(abi))?;
     let granted = plan
@@ -64,7 +66,7 @@ fn enforce(plan: &Plan, abi: ABI) -> Result<(), Failure> {
     let own = ["/tmp", "/dev/shm", HOME].map(Path::new);
     for path in own.into_iter().chain(granted) {
         let access = if path.is_dir() { AccessFs::from_all(abi) } else { AccessFs::from_file(abi) };
-        rules = allow(rules, path, access)?;
+        rules = allow(rules, path, access & !kept)?;
     }
     rules.restrict_self().map_err(|error| failed("applying the Landlock rules", &error))?;
     Ok(())

@@ -1,6 +1,8 @@
 //! The few system calls that no safe wrapper offers; all of the crate's `unsafe` is here.
 #![expect(unsafe_code, reason = "system calls without a safe wrapper, each justified")]
 
+pub(crate) mod notify;
+
 use std::{
     convert::Infallible,
     ffi::{CStr, CString},
@@ -124,7 +126,8 @@ fn mount_setattr(fd: BorrowedFd<'_>, set: u64, clear: u64, flags: libc::c_uint) 
     check(done)
 }
 
-/// Closes every descriptor from 3 on.
+/// Closes every descriptor from 3 on: at the launcher's start, and before it becomes a tool, when nothing that
+/// held one is looked at again.
 pub(crate) fn close_inherited() -> io::Result<()> {
     close_range(3, 0)
 }
@@ -136,7 +139,8 @@ pub(crate) fn close_on_exec() -> io::Result<()> {
 
 fn close_range(first: libc::c_uint, flags: libc::c_uint) -> io::Result<()> {
     // SAFETY: called with no flags only at the launcher's start, when nothing of this process
-    // owns a descriptor above 2 yet; with CLOEXEC it closes nothing now.
+    // owns a descriptor above 2 yet, and right before a resident tool, which ends the process: no owner of a
+    // descriptor is used or dropped after it. With CLOEXEC it closes nothing now.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, flags) })
 }
 

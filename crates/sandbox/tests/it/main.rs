@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod compile;
+mod exec;
 mod files;
 mod jail;
 mod lifetime;
