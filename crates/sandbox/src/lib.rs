@@ -61,7 +61,8 @@ pub use self::{
 
 #[cfg(not(target_os = "linux"))]
 pub use absent::{
-    Child, Killer, Launcher, Resident, SharedNetwork, Stdin, launch_main, launch_resident_main, spawn, support,
+    Child, Killer, Launcher, Resident, SharedNetwork, Stdin, launch_main, launch_resident_main, spawn,
+    support,
 };
 
 /// The first argument by which a binary knows that it has to call [`launch_main`].

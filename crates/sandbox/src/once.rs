@@ -44,8 +44,7 @@ impl Once {
         let pidfd = rustix::process::pidfd_open(program, PidfdFlags::empty())
             .map_err(fail("following the program's process"))?;
         loop {
-            let mut fds =
-                [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&pidfd, PollFlags::IN)];
+            let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&pidfd, PollFlags::IN)];
             match poll(&mut fds, None) {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,

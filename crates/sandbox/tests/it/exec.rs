@@ -128,7 +128,10 @@ fn one_program_is_executed_and_no_other() {
         assert!(run(&any).good().contains("it runs"), "{script}");
     }
     // What a shell does by itself goes on, in processes of its own too.
-    assert_eq!(run(&once(&ground, "(echo one; (echo two)) > a; while read l; do echo $l; done < a")).good(), "one\ntwo\n");
+    assert_eq!(
+        run(&once(&ground, "(echo one; (echo two)) > a; while read l; do echo $l; done < a")).good(),
+        "one\ntwo\n"
+    );
 }
 
 #[test]

@@ -176,7 +176,9 @@ const fn state(status: &Status) -> &'static str {
 
 const fn tier(tier: u8) -> &'static str {
     match tier {
-        0 => "0: nothing is written but scratch, and nothing executed but the system's programs",
+        0 => {
+            "0: nothing is written but scratch, and no program executed but this one, once, with what starts it"
+        }
         _ => "1: confined by the operating system",
     }
 }
