@@ -6,12 +6,14 @@
 //! - The binary that embeds this crate calls [`launch_main`] first thing when its first
 //!   argument is [`LAUNCH_ARG`]: that fresh, single-threaded process confines itself, so the
 //!   caller never changes its own namespaces and runs nothing between fork and exec.
+//! - [`lacks`] makes a machine seem to lack a part of this, for tests.
 //! - Everything fails closed: a part that cannot be put in place means that the program never
 //!   starts, unless the plan's [`Posture`] is `Ask`; then the start is [`Status::Degraded`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod compile;
 mod error;
+pub mod lacks;
 #[cfg(target_os = "linux")]
 mod place;
 mod plan;

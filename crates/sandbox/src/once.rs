@@ -10,10 +10,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
-    process::{Pid, PidfdFlags},
+    process::Pid,
 };
 
-use crate::{Failure, Part, sys::notify};
+use crate::{
+    Failure, Part,
+    sys::{self, notify},
+};
 
 /// The ear of the jail's first process.
 pub(crate) struct Once {
@@ -41,8 +44,7 @@ impl Once {
     /// Lets the execution of `program` happen, which is still the launcher's own code, and none after it.
     pub(crate) fn let_through(self, program: Pid) -> Result<(), Failure> {
         let fail = |doing: &'static str| Part::Launch.failed::<Errno>(doing);
-        let pidfd = rustix::process::pidfd_open(program, PidfdFlags::empty())
-            .map_err(fail("following the program's process"))?;
+        let pidfd = sys::process(program).map_err(fail("following the program's process"))?;
         loop {
             let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&pidfd, PollFlags::IN)];
             match poll(&mut fds, None) {

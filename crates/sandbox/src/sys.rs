@@ -7,12 +7,14 @@ use std::{
     convert::Infallible,
     ffi::{CStr, CString},
     io,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     ptr,
 };
 
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags as Flags};
+
+use crate::lacks::{self, Lack};
 
 /// `MOUNT_ATTR_RDONLY`.
 pub(crate) const MOUNT_READ_ONLY: u64 = 0x1;
@@ -81,6 +83,7 @@ pub(crate) fn join_network(user: BorrowedFd<'_>, net: BorrowedFd<'_>) -> io::Res
 }
 
 fn unshare(all: Flags) -> io::Result<()> {
+    Lack::UserNamespaces.refuse()?;
     // SAFETY: the file descriptor table is not unshared (no CLONE_FILES), which is the only
     // thing that could invalidate descriptors held elsewhere.
     unsafe { rustix::thread::unshare_unsafe(all) }.map_err(Into::into)
@@ -158,7 +161,13 @@ pub(crate) fn landlock_abi() -> i32 {
     // SAFETY: with the version flag the kernel reads no attributes: null and 0 are what it wants.
     let abi =
         unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<u8>(), 0_usize, VERSION) };
-    i32::try_from(abi).unwrap_or(0).max(0)
+    lacks::landlock(i32::try_from(abi).unwrap_or(0).max(0))
+}
+
+/// A descriptor by which `pid` is followed, also when its number has passed to another.
+pub(crate) fn process(pid: Pid) -> rustix::io::Result<OwnedFd> {
+    Lack::Pidfd.refuse()?;
+    rustix::process::pidfd_open(pid, PidfdFlags::empty())
 }
 
 /// Brings up the loopback of this network namespace through any socket of it.

@@ -21,6 +21,7 @@ use rustix::{
 
 use crate::{
     Access, Exec, Failure, HOME, Limits, Mount, Network, Part, Plan,
+    lacks::Lack,
     sys::{self, MOUNT_NO_DEV, MOUNT_NO_EXEC, MOUNT_NO_SUID, MOUNT_READ_ONLY},
 };
 
@@ -75,7 +76,8 @@ pub(crate) enum PidBound {
 pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     let fail = |doing: &'static str| Part::Files.failed::<Errno>(doing);
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
-    rustix::mount::mount_change("/", private).map_err(fail("making the mounts private"))?;
+    let changed = Lack::Mounts.refuse().and_then(|()| rustix::mount::mount_change("/", private));
+    changed.map_err(fail("making the mounts private"))?;
 
     let mut mounts: Vec<&Mount> = plan.mounts.iter().collect();
     mounts.sort_by_key(|mount| mount.target.components().count());
@@ -305,6 +307,7 @@ fn tmpfs(mode: &str, bytes: u64, exec: Exec) -> Result<OwnedFd, Failure> {
 /// root owns, to the kernel, the machine's own switches in there.
 fn proc_of_jail(plan: &Plan, pids: PidBound) -> Result<OwnedFd, Failure> {
     let make = || {
+        Lack::Proc.refuse()?;
         let fs = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
         rustix::mount::fsconfig_create(&fs)?;
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID

@@ -7,6 +7,7 @@ mod compile;
 mod exec;
 mod files;
 mod jail;
+mod lacking;
 mod lifetime;
 mod limits;
 mod network;
