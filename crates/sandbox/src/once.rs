@@ -36,8 +36,15 @@ impl Once {
             op(libc::BPF_RET | libc::BPF_K, 0, 0, refused),
             op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
         ];
-        let listener = notify::listen(&mut program)
-            .map_err(Part::Seccomp.failed("holding back the execution of programs"))?;
+        let listener = notify::listen(&mut program).map_err(|error| {
+            // One ear a process is all that the kernel gives.
+            let doing = if error.raw_os_error() == Some(libc::EBUSY) {
+                "holding back the execution of programs, which what Regie runs in has taken for itself"
+            } else {
+                "holding back the execution of programs"
+            };
+            Part::Seccomp.failed(doing)(error)
+        })?;
         Ok(Self { listener })
     }
 

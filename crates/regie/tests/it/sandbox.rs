@@ -308,5 +308,8 @@ fn explain_says_what_each_mount_comes_from_and_starts_nothing() {
         (&"cover".into(), &"denied".into(), &"--deny a/secret".into())
     );
     assert_eq!(said["status"]["state"], "enforced", "{said}");
+    assert_eq!((&said["tier"], &said["exec"]), (&1.into(), &"any".into()), "{said}");
+    let said = finish(owner.command("explain", &["--tier", "0", "--json", "--", "true"])).json();
+    assert_eq!((&said["tier"], &said["exec"]), (&0.into(), &"once".into()), "{said}");
     assert!(owner.read("ran").is_none());
 }
