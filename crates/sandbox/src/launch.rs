@@ -18,10 +18,11 @@ use rustix::{
 };
 
 use crate::{
-    Failure, Part, confine,
+    Bound, Failure, Part, confine,
     init::{self, End, Ends},
     sys::{self, Fork},
     tree::PidBound,
+    watch::{Before, Watch},
     wire::{self, Answer, Mode, Order, Request},
 };
 
@@ -80,8 +81,7 @@ fn launch() -> Result<End, Failure> {
     };
     if let Err(error) = wire::send(&control, &Answer::Started, &[started.pidfd.as_fd()]) {
         // The caller died meanwhile: nobody would follow what runs.
-        let _ = rustix::process::pidfd_send_signal(&started.pidfd, Signal::KILL);
-        let _ = reap(started.pid);
+        end(&started);
         return Err(Part::Launch.failed("answering")(error));
     }
     confine::let_go_of_stdio()?;
@@ -132,6 +132,8 @@ struct Started {
     pidfd: OwnedFd,
     /// Where init says how the program ended; without a jail the process says it itself.
     outcome: Option<OwnedFd>,
+    /// Looks at what the jail as a whole uses up; not without a jail.
+    watch: Option<Watch>,
 }
 
 fn jailed(
@@ -139,6 +141,7 @@ fn jailed(
     stdin: Option<OwnedFd>,
     network: Option<&(OwnedFd, OwnedFd)>,
 ) -> Result<Started, Failure> {
+    let before = Before::note()?;
     let is_root = rustix::process::geteuid().is_root();
     let pids = if is_root { PidBound::Needed } else { PidBound::Extra };
     // When memory runs out, jails go first.
@@ -167,7 +170,12 @@ fn jailed(
             drop((alive, report, outcome, stdin));
             // Held open until this process ends: its closing is what init looks for.
             std::mem::forget(alive_here);
-            started(pid, report_here, Some(outcome_here))
+            let mut started = started(pid, report_here, Some(outcome_here))?;
+            if request.mode == Mode::Confine {
+                let watch = Watch::begin(&request.plan, before);
+                started.watch = Some(watch.inspect_err(|_| end(&started))?);
+            }
+            Ok(started)
         }
     }
 }
@@ -199,7 +207,7 @@ fn started(pid: Pid, report: OwnedFd, outcome: Option<OwnedFd>) -> Result<Starte
         .read_to_end(&mut text)
         .map_err(Part::Launch.failed("hearing of the start"))?;
     if text.is_empty() {
-        return Ok(Started { pid, pidfd, outcome });
+        return Ok(Started { pid, pidfd, outcome, watch: None });
     }
     let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::KILL);
     let _ = reap(pid);
@@ -210,14 +218,17 @@ fn started(pid: Pid, report: OwnedFd, outcome: Option<OwnedFd>) -> Result<Starte
     }))
 }
 
-/// Until the jail has ended; ends it when the caller's end of the control socket closes.
-fn watch(control: &UnixStream, started: Started, mode: Mode) -> Result<End, Failure> {
+/// Until the jail has ended; ends it when the caller's end of the control socket closes, and when it has
+/// reached a bound.
+fn watch(control: &UnixStream, mut started: Started, mode: Mode) -> Result<End, Failure> {
+    let mut reached: Option<Bound> = None;
     loop {
         let mut fds = [
             PollFd::new(&started.pidfd, PollFlags::IN),
             PollFd::new(control, PollFlags::IN | PollFlags::RDHUP),
         ];
-        match poll(&mut fds, None) {
+        let patience = started.watch.as_ref().map(Watch::pause).and_then(|pause| pause.try_into().ok());
+        match poll(&mut fds, patience.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => return Err(Part::Launch.failed("watching over the jail")(error)),
@@ -226,8 +237,9 @@ fn watch(control: &UnixStream, started: Started, mode: Mode) -> Result<End, Fail
         if ended {
             break;
         }
-        if caller {
-            // Nothing is ever sent after the request: the caller is gone.
+        // Nothing is ever sent after the request: a caller that is heard of is gone.
+        reached = started.watch.as_mut().filter(|_| !caller).and_then(Watch::look);
+        if caller || reached.is_some() {
             let _ = rustix::process::pidfd_send_signal(&started.pidfd, Signal::KILL);
             break;
         }
@@ -235,6 +247,11 @@ fn watch(control: &UnixStream, started: Started, mode: Mode) -> Result<End, Fail
     let own = reap(started.pid);
     if mode == Mode::Degrade {
         end_orphans(started.pid);
+    }
+    if let Some(bound) = reached {
+        // Said before this process ends, which is what the caller waits for.
+        let _ = wire::send(control, &Answer::Ended(bound), &[]);
+        return Ok(End::KILLED);
     }
     Ok(match started.outcome {
         None => own,
@@ -247,6 +264,12 @@ fn watch(control: &UnixStream, started: Started, mode: Mode) -> Result<End, Fail
             }
         }
     })
+}
+
+/// Ends a jail that nobody will follow.
+fn end(started: &Started) {
+    let _ = rustix::process::pidfd_send_signal(&started.pidfd, Signal::KILL);
+    let _ = reap(started.pid);
 }
 
 fn reap(pid: Pid) -> End {

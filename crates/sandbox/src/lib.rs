@@ -10,6 +10,8 @@
 //!   starts, unless the plan's [`Posture`] is `Ask`; then the start is [`Status::Degraded`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is watched without a jail"))]
+mod bound;
 pub mod compile;
 mod error;
 #[cfg(target_os = "linux")]
@@ -37,11 +39,14 @@ mod sys;
 #[cfg(target_os = "linux")]
 mod tree;
 #[cfg(target_os = "linux")]
+mod watch;
+#[cfg(target_os = "linux")]
 mod wire;
 
 #[cfg(not(target_os = "linux"))]
 mod absent;
 
+pub use bound::Bound;
 pub use error::{Error, Failure, Part};
 pub use plan::{Access, Limits, Mount, Network, Plan, Posture};
 pub use status::{Check, Status, overall};

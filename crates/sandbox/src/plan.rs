@@ -149,12 +149,14 @@ pub enum Access {
     Link,
 }
 
-/// What a step may use up. Memory, open files, file size and CPU time are counted per process
-/// (the kernel's resource limits), `processes` over the whole jail.
+/// What a step may use up. Open files, file size and CPU time are counted per process (the kernel's resource
+/// limits), `processes` over the whole jail by the kernel, memory by both, and what is written to disk over the
+/// whole jail by its launcher, which ends all of it with a [`crate::Bound`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Private writable memory of one process, in bytes. Address space that is only reserved
-    /// is not counted, as JavaScript and Java engines reserve far more than they use.
+    /// Memory of the step as a whole, in bytes: its processes, its scratch and what they share. No single
+    /// process gets more private writable memory either. Address space that is only reserved is not counted,
+    /// as JavaScript and Java engines reserve far more than they use.
     pub memory_bytes: u64,
     /// Processes and threads alive at once in the jail. For a caller that is root the bound
     /// is looser by about 300, the kernel's reserve of process ids.
@@ -167,6 +169,22 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
     /// Size of each private temporary file system, in bytes.
     pub scratch_bytes: u64,
+    /// What the step as a whole may write to disk, in bytes; nine tenths of what is free there at most.
+    #[serde(default = "Limits::usual_disk_bytes")]
+    pub disk_bytes: u64,
+    /// The files that the step as a whole may make on disk; nine tenths of what is free there at most.
+    #[serde(default = "Limits::usual_disk_files")]
+    pub disk_files: u64,
+}
+
+impl Limits {
+    const fn usual_disk_bytes() -> u64 {
+        16 << 30
+    }
+
+    const fn usual_disk_files() -> u64 {
+        1_000_000
+    }
 }
 
 impl Default for Limits {
@@ -178,6 +196,8 @@ impl Default for Limits {
             file_size_bytes: 1 << 30,
             cpu_seconds: None,
             scratch_bytes: 1 << 30,
+            disk_bytes: Self::usual_disk_bytes(),
+            disk_files: Self::usual_disk_files(),
         }
     }
 }
