@@ -178,6 +178,24 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The default limits, with as much memory as suits this machine: half of it, but 4 GiB where that is at
+    /// most three quarters.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        #[cfg(target_os = "linux")]
+        let memory = {
+            let found = rustix::system::sysinfo();
+            found.totalram.saturating_mul(found.mem_unit.into())
+        };
+        #[cfg(not(target_os = "linux"))]
+        let memory = u64::MAX;
+        Self { memory_bytes: Self::suitable(memory), ..Self::default() }
+    }
+
+    fn suitable(memory: u64) -> u64 {
+        (memory / 2).max((memory / 4 * 3).min(Self::default().memory_bytes))
+    }
+
     const fn usual_disk_bytes() -> u64 {
         16 << 30
     }
@@ -228,4 +246,23 @@ pub enum Posture {
 fn is_plain(path: &Path) -> bool {
     path.is_absolute()
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Limits;
+
+    #[test]
+    fn a_step_gets_what_the_machine_can_spare() {
+        for (machine, step) in [(64, 32), (8, 4), (6, 4), (4, 3), (0, 0)] {
+            assert_eq!(Limits::suitable(machine << 30), step << 30);
+        }
+    }
+
+    #[test]
+    fn limits_of_before_are_read() {
+        let text = r#"{"memory_bytes":1,"processes":2,"open_files":3,"file_size_bytes":4,"cpu_seconds":null,"scratch_bytes":5}"#;
+        let limits: Limits = serde_json::from_str(text).unwrap();
+        assert_eq!((limits.disk_bytes, limits.disk_files), (16 << 30, 1_000_000));
+    }
 }

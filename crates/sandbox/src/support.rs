@@ -8,7 +8,7 @@ use crate::{Check, Error, Launcher, Part, Plan, Status, rules, sys};
 /// without executing anything in it. Read-only.
 #[must_use]
 pub fn support(launcher: &Launcher) -> Vec<Check> {
-    vec![namespaces(), landlock(), seccomp(), rehearsal(launcher)]
+    vec![namespaces(), landlock(), seccomp(), bounds(), rehearsal(launcher)]
 }
 
 /// What to do about a part of the confinement that this machine refuses.
@@ -103,6 +103,18 @@ fn seccomp() -> Check {
         evidence: format!("kernel.seccomp.actions_avail = {actions}"),
         mend: (!whole).then(|| mend(Part::Seccomp)),
     }
+}
+
+/// What holds a step as a whole, beside the kernel's limits on single processes: the rehearsal shows that it works.
+fn bounds() -> Check {
+    let shares = Path::new("/proc/self/smaps_rollup").exists();
+    let evidence = if shares {
+        "memory, disk and files of a step as a whole are watched by its launcher"
+    } else {
+        "memory, disk and files of a step as a whole are watched by its launcher; memory that processes share \
+         counts for each of them, as this kernel does not say shares"
+    };
+    Check { id: "jail.bounds".into(), status: Status::Enforced, evidence: evidence.into(), mend: None }
 }
 
 fn rehearsal(launcher: &Launcher) -> Check {

@@ -283,7 +283,7 @@ fn explain_says_what_each_mount_comes_from_and_starts_nothing() {
     assert_eq!(said.code, Some(0), "{said:?}");
     for part in [
         "program    touch ran",
-        "2 GiB of memory a process",
+        "2 GiB of memory in all and a process",
         "--deny a/secret: covered by something empty",
         "--deny **/*.pem: nothing new can be made in it",
         "is read-only, as a new file in it could be one",

@@ -101,7 +101,7 @@ fn kibibytes(text: &str, name: &str) -> u64 {
 /// Shared memory of the whole machine, in bytes.
 pub(super) fn machine_shared() -> u64 {
     let found = rustix::system::sysinfo();
-    u64::from(found.sharedram).saturating_mul(found.mem_unit.into())
+    found.sharedram.saturating_mul(found.mem_unit.into())
 }
 
 /// What System V segments and messages of the jail take, in bytes, whether anybody is attached or not.
