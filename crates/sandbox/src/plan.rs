@@ -193,7 +193,9 @@ impl Limits {
     }
 
     fn suitable(memory: u64) -> u64 {
-        (memory / 2).max((memory / 4 * 3).min(Self::default().memory_bytes))
+        let bytes = (memory / 2).max((memory / 4 * 3).min(Self::default().memory_bytes));
+        // In whole MiB, as people read it.
+        bytes >> 20 << 20
     }
 
     const fn usual_disk_bytes() -> u64 {
@@ -257,6 +259,7 @@ mod tests {
         for (machine, step) in [(64, 32), (8, 4), (6, 4), (4, 3), (0, 0)] {
             assert_eq!(Limits::suitable(machine << 30), step << 30);
         }
+        assert_eq!(Limits::suitable((64 << 30) + 5000), 32 << 30);
     }
 
     #[test]
