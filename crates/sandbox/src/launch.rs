@@ -18,7 +18,9 @@ use rustix::{
 };
 
 use crate::{
-    Bound, Failure, Part, confine,
+    Bound, Failure, Part,
+    cgroup::Group,
+    confine,
     init::{self, End, Ends},
     sys::{self, Fork},
     tree::PidBound,
@@ -85,7 +87,7 @@ fn launch() -> Result<End, Failure> {
         return Err(Part::Launch.failed("answering")(error));
     }
     confine::let_go_of_stdio()?;
-    watch(&control, started, request.mode)
+    watch(&control, started, &request)
 }
 
 /// Makes a network and hands it over: it lasts as long as somebody holds it or is in it.
@@ -134,6 +136,8 @@ struct Started {
     outcome: Option<OwnedFd>,
     /// Looks at what the jail as a whole uses up; not without a jail.
     watch: Option<Watch>,
+    /// Holds the jail as a whole, where the machine lets this user make one. Removed with this.
+    group: Option<Group>,
 }
 
 fn jailed(
@@ -142,8 +146,9 @@ fn jailed(
     network: Option<&(OwnedFd, OwnedFd)>,
 ) -> Result<Started, Failure> {
     let before = Before::note()?;
+    let held = Group::enter(&request.plan.limits).ok();
     let is_root = rustix::process::geteuid().is_root();
-    let pids = if is_root { PidBound::Needed } else { PidBound::Extra };
+    let pids = if is_root && held.is_none() { PidBound::Needed } else { PidBound::Extra };
     // When memory runs out, jails go first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     if is_root {
@@ -163,14 +168,16 @@ fn jailed(
     let (outcome_here, outcome) = pipe()?;
     match sys::fork().map_err(Part::Launch.failed("starting the jail's first process"))? {
         Fork::Child => {
-            drop((alive_here, report_here, outcome_here));
+            drop((alive_here, report_here, outcome_here, held));
             init::run(request, stdin, pids, Ends { alive, report, outcome })
         }
         Fork::Parent(pid) => {
             drop((alive, report, outcome, stdin));
             // Held open until this process ends: its closing is what init looks for.
             std::mem::forget(alive_here);
+            held.iter().for_each(Group::leave);
             let mut started = started(pid, report_here, Some(outcome_here))?;
+            started.group = held;
             if request.mode == Mode::Confine {
                 let watch = Watch::begin(&request.plan, before);
                 started.watch = Some(watch.inspect_err(|_| end(&started))?);
@@ -207,7 +214,7 @@ fn started(pid: Pid, report: OwnedFd, outcome: Option<OwnedFd>) -> Result<Starte
         .read_to_end(&mut text)
         .map_err(Part::Launch.failed("hearing of the start"))?;
     if text.is_empty() {
-        return Ok(Started { pid, pidfd, outcome, watch: None });
+        return Ok(Started { pid, pidfd, outcome, watch: None, group: None });
     }
     let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::KILL);
     let _ = reap(pid);
@@ -220,7 +227,7 @@ fn started(pid: Pid, report: OwnedFd, outcome: Option<OwnedFd>) -> Result<Starte
 
 /// Until the jail has ended; ends it when the caller's end of the control socket closes, and when it has
 /// reached a bound.
-fn watch(control: &UnixStream, mut started: Started, mode: Mode) -> Result<End, Failure> {
+fn watch(control: &UnixStream, mut started: Started, request: &Request) -> Result<End, Failure> {
     let mut reached: Option<Bound> = None;
     loop {
         let mut fds = [
@@ -245,25 +252,29 @@ fn watch(control: &UnixStream, mut started: Started, mode: Mode) -> Result<End, 
         }
     }
     let own = reap(started.pid);
-    if mode == Mode::Degrade {
+    if request.mode == Mode::Degrade {
         end_orphans(started.pid);
     }
+    let is_ended = |outcome: Option<End>| outcome.is_none_or(|end| end != End::Code(0));
+    let outcome = match started.outcome {
+        None => Some(own),
+        Some(outcome) => {
+            let mut status = [0; 4];
+            let read = std::fs::File::from(outcome).read_exact(&mut status);
+            // Otherwise init was killed, from outside or for lack of memory.
+            read.ok().map(|()| End::from_bytes(status))
+        }
+    };
+    if started.group.as_ref().is_some_and(Group::is_out_of_memory) && is_ended(outcome) {
+        reached = reached.or(Some(Bound::Memory(request.plan.limits.memory_bytes)));
+    }
+    drop(started.group);
     if let Some(bound) = reached {
         // Said before this process ends, which is what the caller waits for.
         let _ = wire::send(control, &Answer::Ended(bound), &[]);
         return Ok(End::KILLED);
     }
-    Ok(match started.outcome {
-        None => own,
-        Some(outcome) => {
-            let mut status = [0; 4];
-            match std::fs::File::from(outcome).read_exact(&mut status) {
-                Ok(()) => End::from_bytes(status),
-                // Init was killed, from outside or for lack of memory.
-                Err(_) => own,
-            }
-        }
-    })
+    Ok(outcome.unwrap_or(own))
 }
 
 /// Ends a jail that nobody will follow.

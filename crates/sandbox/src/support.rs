@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::{Check, Error, Launcher, Part, Plan, Status, rules, sys};
+use crate::{Check, Error, Launcher, Limits, Part, Plan, Status, cgroup, rules, sys};
 
 /// Probes namespaces, Landlock and seccomp, and builds one whole jail through `launcher`
 /// without executing anything in it. Read-only.
@@ -105,16 +105,16 @@ fn seccomp() -> Check {
     }
 }
 
-/// What holds a step as a whole, beside the kernel's limits on single processes: the rehearsal shows that it works.
+/// What holds a step as a whole: its launcher in any case, which the rehearsal shows, and the kernel where it
+/// lets this user make control groups.
 fn bounds() -> Check {
-    let shares = Path::new("/proc/self/smaps_rollup").exists();
-    let evidence = if shares {
-        "memory, disk and files of a step as a whole are watched by its launcher"
-    } else {
-        "memory, disk and files of a step as a whole are watched by its launcher; memory that processes share \
-         counts for each of them, as this kernel does not say shares"
+    cgroup::sweep();
+    let watched = "memory, disk and files of a step as a whole are watched by its launcher";
+    let evidence = match cgroup::Group::make(&Limits::default()) {
+        Ok(_) => format!("{watched}; memory and processes are held by a control group too"),
+        Err(why) => format!("{watched}; no control group: {why}"),
     };
-    Check { id: "jail.bounds".into(), status: Status::Enforced, evidence: evidence.into(), mend: None }
+    Check { id: "jail.bounds".into(), status: Status::Enforced, evidence, mend: None }
 }
 
 fn rehearsal(launcher: &Launcher) -> Check {

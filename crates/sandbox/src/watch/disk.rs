@@ -122,7 +122,7 @@ impl Disks {
     }
 
     /// Looks at the counters, and goes on counting where they say that it may be too much.
-    pub(super) fn look(&mut self, nameless: u64) -> Option<Bound> {
+    pub(super) fn look(&mut self, in_memory: &[u64]) -> Option<Bound> {
         for disk in &mut self.disks {
             if let Some(taken) = disk.taken() {
                 disk.low = disk.low.least(taken);
@@ -133,7 +133,7 @@ impl Disks {
             if Instant::now() < self.rest_until {
                 return None;
             }
-            let lows: Vec<Growth> = self.disks.iter().filter_map(Disk::taken).collect();
+            let lows = self.disks.iter().map(|disk| disk.taken().unwrap_or(disk.low)).collect();
             self.walk = Some(Walk::begin(&self.disks, self.began, lows));
         }
         let mut walk = self.walk.take()?;
@@ -146,19 +146,16 @@ impl Disks {
             self.walk = Some(walk);
             return None;
         }
-        self.finish(walk, nameless)
+        self.finish(walk, in_memory)
     }
 
-    /// Takes what a walk has found, and what has no name any more.
-    fn finish(&mut self, walk: Walk, nameless: u64) -> Option<Bound> {
+    /// Takes what a walk has found, and what has no name any more on any but the devices that are memory.
+    fn finish(&mut self, walk: Walk, in_memory: &[u64]) -> Option<Bound> {
         let mut found = walk.tally.found;
         let rough = self.rough();
-        for ((disk, found), rough) in self.disks.iter().zip(&mut found).zip(&rough) {
-            let removed = if disk.device == nameless {
-                Some(0)
-            } else {
-                held::bytes_on(disk.device, held::Of::Removed)
-            };
+        let removed = held::removed(in_memory);
+        // Of several disks it is not told which they are on: they count for each.
+        for (found, rough) in found.iter_mut().zip(&rough) {
             match removed {
                 Some(bytes) if !walk.is_blind => found.bytes = found.bytes.saturating_add(bytes),
                 // What cannot be counted is the step's.
@@ -170,7 +167,7 @@ impl Disks {
             return Some(bound);
         }
         for ((disk, known), low) in self.disks.iter_mut().zip(counted).zip(walk.lows) {
-            (disk.known, disk.low) = (known, low);
+            (disk.known, disk.low) = (known, low.least(disk.taken().unwrap_or(low)));
         }
         self.rest_until = Instant::now() + walk.begun.elapsed();
         None
@@ -199,13 +196,13 @@ impl Disk {
 
     fn rough(&self) -> Growth {
         let Some(taken) = self.taken() else { return self.known };
-        self.known.plus(taken.left_of(self.low))
+        self.known.plus(taken.more_than(self.low))
     }
 }
 
 impl Growth {
     /// How much more this is than it was.
-    fn left_of(self, before: Self) -> Self {
+    fn more_than(self, before: Self) -> Self {
         before.left(self)
     }
 }
@@ -230,7 +227,7 @@ struct Walk {
     /// Roots that are still to be entered: the disk, and which of its roots.
     roots: Vec<(usize, usize)>,
     /// The directories that it is in, all on one disk.
-    within: Vec<Dir>,
+    within: Vec<(Dir, Place)>,
     /// Whether there was something that it could not look into.
     is_blind: bool,
 }
@@ -241,9 +238,19 @@ struct Tally {
     found: Vec<Growth>,
     /// The disk that it is on.
     at: usize,
-    /// What has several names, and directories, so that each counts once.
-    met: HashSet<(usize, u64)>,
+    /// What has several names, and directories, so that each counts once: device and number.
+    met: HashSet<(u64, u64)>,
 }
+
+/// Where a directory is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    device: u64,
+    mount: u64,
+}
+
+/// A directory that was opened, or why it was not.
+type Entered = Result<(Dir, Place), Errno>;
 
 impl Walk {
     fn begin(disks: &[Disk], began: (i64, i64), lows: Vec<Growth>) -> Self {
@@ -272,7 +279,7 @@ impl Walk {
                     let entered = disk.roots.get(root).and_then(|root| self.tally.enter_root(root));
                     self.take(entered);
                 } else {
-                    self.next(disks);
+                    self.next();
                 }
             }
         }
@@ -280,8 +287,8 @@ impl Walk {
     }
 
     /// Meets the next entry of the directory that it is in, or leaves that.
-    fn next(&mut self, disks: &[Disk]) {
-        let Some(dir) = self.within.last_mut() else { return };
+    fn next(&mut self) {
+        let Some((dir, place)) = self.within.last_mut() else { return };
         let Some(Ok(entry)) = dir.read() else {
             drop(self.within.pop());
             return;
@@ -290,11 +297,11 @@ impl Walk {
         if matches!(name.to_bytes(), b"." | b"..") {
             return;
         }
-        let entered = dir.fd().ok().and_then(|dir| self.tally.meet(disks, dir, name));
+        let entered = dir.fd().ok().and_then(|dir| self.tally.meet(dir, *place, name));
         self.take(entered);
     }
 
-    fn take(&mut self, entered: Option<Result<Dir, Errno>>) {
+    fn take(&mut self, entered: Option<Entered>) {
         match entered {
             Some(Ok(dir)) => self.within.push(dir),
             // It has gone, or is something else by now.
@@ -307,23 +314,27 @@ impl Walk {
 
 impl Tally {
     /// Counts a root, and opens it when it is a directory.
-    fn enter_root(&mut self, root: &OwnedFd) -> Option<Result<Dir, Errno>> {
+    fn enter_root(&mut self, root: &OwnedFd) -> Option<Entered> {
         let found = statx(root.as_fd(), c"").ok()?;
-        (self.count(&found) && is_directory(&found)).then(|| enter(root.as_fd(), c"."))
+        (self.count(&found) && is_directory(&found)).then(|| enter(root.as_fd(), c".", &found))
     }
 
     /// Counts an entry of `dir`, and opens it when it is a directory of the same disk.
-    fn meet(&mut self, disks: &[Disk], dir: BorrowedFd<'_>, name: &CStr) -> Option<Result<Dir, Errno>> {
+    fn meet(&mut self, dir: BorrowedFd<'_>, within: Place, name: &CStr) -> Option<Entered> {
         let found = statx(dir, name).ok()?;
-        let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
-        let is_here = disks.get(self.at).is_some_and(|disk| disk.device == device);
-        (is_here && self.count(&found) && is_directory(&found)).then(|| enter(dir, name))
+        let place = place(&found);
+        // Parts of one file system may be devices of their own, and what is held in place is a mount of its
+        // own: what is both is another file system.
+        if is_directory(&found) && place.device != within.device && place.mount != within.mount {
+            return None;
+        }
+        (self.count(&found) && is_directory(&found)).then(|| enter(dir, name, &found))
     }
 
     /// Counts one; says whether it was met for the first time.
     fn count(&mut self, found: &Statx) -> bool {
         let is_several = found.stx_nlink > 1 || is_directory(found);
-        if is_several && !self.met.insert((self.at, found.stx_ino)) {
+        if is_several && !self.met.insert((place(found).device, found.stx_ino)) {
             return false;
         }
         let since = |time: rustix::fs::StatxTimestamp| (time.tv_sec, i64::from(time.tv_nsec)) >= self.began;
@@ -340,14 +351,21 @@ impl Tally {
     }
 }
 
-fn enter(dir: BorrowedFd<'_>, name: &CStr) -> Result<Dir, Errno> {
+fn place(found: &Statx) -> Place {
+    let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+    Place { device, mount: found.stx_mnt_id }
+}
+
+fn enter(dir: BorrowedFd<'_>, name: &CStr, found: &Statx) -> Entered {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(dir, name, flags, Mode::empty()).and_then(Dir::new)
+    let opened = rustix::fs::openat(dir, name, flags, Mode::empty()).and_then(Dir::new);
+    opened.map(|dir| (dir, place(found)))
 }
 
 fn statx(dir: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
-    rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+    rustix::fs::statx(dir, name, flags, wanted)
 }
 
 fn is_directory(found: &Statx) -> bool {

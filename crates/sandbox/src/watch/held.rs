@@ -14,18 +14,19 @@ use super::memory;
 /// Looking through descriptors takes this long at most.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Which files count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
-    /// All on the device.
-    All,
-    /// Those without a name any more.
-    Removed,
+/// The bytes of the files on `device` that descriptors of the jail hold; nothing when there are too many
+/// descriptors to be looked through.
+pub(super) fn bytes_on(device: u64) -> Option<u64> {
+    bytes(|on, _| on == device)
 }
 
-/// The bytes of the files on `device` that descriptors of the jail hold, each once; nothing when there are too
-/// many descriptors to be looked through.
-pub(super) fn bytes_on(device: u64, of: Of) -> Option<u64> {
+/// The same of files that have no name any more, on all but these devices.
+pub(super) fn removed(except: &[u64]) -> Option<u64> {
+    bytes(|on, links| links == 0 && !except.contains(&on))
+}
+
+/// The bytes of files that are wanted, by device and number of names, each once.
+fn bytes(is_wanted: impl Fn(u64, u32) -> bool) -> Option<u64> {
     let begin = Instant::now();
     let mut seen = HashSet::new();
     let mut bytes = 0_u64;
@@ -38,12 +39,8 @@ pub(super) fn bytes_on(device: u64, of: Of) -> Option<u64> {
             }
             let found = rustix::fs::statx(CWD, entry.path(), AtFlags::empty(), StatxFlags::BASIC_STATS);
             let Ok(found) = found else { continue };
-            if rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor) != device
-                || (of == Of::Removed && found.stx_nlink != 0)
-            {
-                continue;
-            }
-            if seen.insert(found.stx_ino) {
+            let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+            if is_wanted(device, found.stx_nlink) && seen.insert((device, found.stx_ino)) {
                 bytes = bytes.saturating_add(found.stx_blocks.saturating_mul(512));
             }
         }

@@ -57,6 +57,8 @@ pub(crate) struct Watch {
     before: Before,
     most: u64,
     scratch: Vec<OwnedFd>,
+    /// The devices of that and of memory without a name.
+    in_memory: Vec<u64>,
     disks: disk::Disks,
     processors: u64,
     exact_at: Instant,
@@ -81,11 +83,13 @@ impl Watch {
         let scratch = disk::scratch(plan).map(open).collect::<Result<Vec<_>, _>>()?;
         let limits = Growth { bytes: plan.limits.disk_bytes, files: plan.limits.disk_files };
         let disks = disk::Disks::begin(plan, limits, before.began)?;
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+        let devices = scratch.iter().flat_map(rustix::fs::fstat).map(|stat| stat.st_dev);
+        let in_memory = devices.chain([before.nameless]).collect();
+        let processors = rustix::thread::sched_getaffinity(None).map_or(1, |set| u64::from(set.count()));
         let most = plan.limits.memory_bytes;
         let pause = bound::pause(most, disks.left(), processors, Duration::ZERO);
         let exact_at = Instant::now() + EXACT_EVERY;
-        Ok(Self { before, most, scratch, disks, processors, exact_at, pause })
+        Ok(Self { before, most, scratch, in_memory, disks, processors, exact_at, pause })
     }
 
     /// How long until the next look.
@@ -97,7 +101,7 @@ impl Watch {
     pub(crate) fn look(&mut self) -> Option<Bound> {
         let begin = Instant::now();
         let (total, reached) = self.look_at_memory(begin);
-        let reached = reached.or_else(|| self.disks.look(self.before.nameless));
+        let reached = reached.or_else(|| self.disks.look(&self.in_memory));
         self.pause = if self.disks.is_counting() {
             Duration::ZERO
         } else {
@@ -117,7 +121,7 @@ impl Watch {
             return (rough.total(), None);
         }
         self.exact_at = now + EXACT_EVERY;
-        let nameless = held::bytes_on(self.before.nameless, held::Of::All);
+        let nameless = held::bytes_on(self.before.nameless);
         let held = nameless.map_or(named.max(grown), |nameless| named.saturating_add(nameless));
         let rough = Memory { held, ..rough };
         if bound::memory(rough, self.most).is_none() {
