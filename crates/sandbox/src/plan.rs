@@ -151,7 +151,8 @@ pub enum Access {
 
 /// What a step may use up. Open files, file size and CPU time are counted per process (the kernel's resource
 /// limits), `processes` over the whole jail by the kernel, memory by both, and what is written to disk over the
-/// whole jail by its launcher, which ends all of it with a [`crate::Bound`].
+/// whole jail by its launcher, which ends all of it with a [`crate::Bound`]. Where there are control groups, the
+/// kernel counts memory and processes of the jail by one, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Memory of the step as a whole, in bytes: its processes, its scratch and what they share. No single

@@ -26,7 +26,7 @@ pub(crate) fn mend(part: Part) -> String {
             .into(),
         Part::Landlock => "boot Linux 6.12 or later with `landlock` in the kernel's lsm= list".into(),
         Part::Seccomp => "boot a kernel with CONFIG_SECCOMP_FILTER=y".into(),
-        Part::Limits => "run Regie as an ordinary user, or boot Linux 6.14 or later".into(),
+        Part::Limits => "run Regie as an ordinary user, or boot Linux 6.14 or later, or hand `memory` and `pids` of cgroup v2 on to it".into(),
         _ => "run `regie doctor` to see what this machine lacks".into(),
     }
 }
