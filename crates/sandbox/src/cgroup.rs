@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags},
+    fs::{AtFlags, CWD, FsWord, Mode, OFlags},
     io::Errno,
     process::Pid,
 };
@@ -21,7 +21,7 @@ use crate::Limits;
 /// Where systems have the hierarchy.
 const ROOT: &str = "/sys/fs/cgroup";
 /// `CGROUP2_SUPER_MAGIC`.
-const CGROUP2: i64 = 0x6367_7270;
+const CGROUP2: FsWord = 0x6367_7270;
 /// What all their names begin with.
 const NAME: &str = "regie-step-";
 /// What has to be handed on to the groups below a place.
@@ -69,7 +69,7 @@ impl Group {
     /// # Errors
     /// In words, why there is none.
     pub(crate) fn make(limits: &Limits) -> Result<Self, String> {
-        let is_there = rustix::fs::statfs(ROOT).is_ok_and(|stat| i64::from(stat.f_type) == CGROUP2);
+        let is_there = rustix::fs::statfs(ROOT).is_ok_and(|stat| stat.f_type == CGROUP2);
         if !is_there {
             return Err(format!("{ROOT} is no cgroup v2"));
         }
@@ -238,8 +238,7 @@ mod tests {
 
     #[test]
     fn a_group_is_entered_left_and_gone_where_the_kernel_has_them() {
-        let is_group =
-            |path: &&str| rustix::fs::statfs(*path).is_ok_and(|stat| i64::from(stat.f_type) == CGROUP2);
+        let is_group = |path: &&str| rustix::fs::statfs(*path).is_ok_and(|stat| stat.f_type == CGROUP2);
         let own = || std::fs::read_to_string("/proc/self/cgroup").unwrap();
         let before = own();
         let root = [ROOT, "/sys/fs/cgroup/unified"].into_iter().find(is_group);
