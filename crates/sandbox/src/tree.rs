@@ -63,7 +63,8 @@ const LINKS: &[(&str, &str)] = &[
     ("../tmp", "var/tmp"),
 ];
 
-/// Whether a bound on process ids is needed: for root the kernel holds no process limit.
+/// Whether a bound on process ids is needed: for root the kernel holds no process limit, and a control group
+/// is not always there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PidBound {
     /// The launch fails without it.

@@ -3,6 +3,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod bomb;
+mod bounds;
 mod compile;
 mod exec;
 mod files;
