@@ -80,9 +80,10 @@ bench-engine: build ## What the engine costs beside its peers (npm, pinned): one
 bench-models: ## What the model wires cost: one table of ratios
 	$(CARGO) run --release --locked --package bench-models
 
-injection: ## An agent that obeys whatever it reads, against Regie's judgement: AgentDojo without a model (PyPI, pinned)
+injection: build ## An agent that obeys whatever it reads: AgentDojo and CodeIPI without a model (PyPI, pinned)
 	$(CARGO) build --release --locked --package bench-injection
-	JUDGE="$$(realpath $(TARGET_DIR)/release/bench-injection)" scripts/injection "$(TARGET_DIR)/injection" $(INJECTION)
+	JUDGE="$$(realpath $(TARGET_DIR)/release/bench-injection)" scripts/injection "$(TARGET_DIR)/injection" --write docs/security.md
+	REGIE="$$(realpath $(REGIE))" python3 scripts/codeipi --cache "$(TARGET_DIR)/codeipi" --write docs/security.md
 
 fuzz: ## Each parser for FUZZ_SECONDS (600), guided by coverage
 	scripts/fuzz "$(TARGET_DIR)/fuzz" $(FUZZ)

@@ -90,6 +90,11 @@ fn doubt(tool: &Tool, seen: &Seen, call: &Call, arguments: &[Traced]) -> Option<
     if tool.act == Act::Commit && seen.made.contains(call) {
         return Some("the run has done exactly this before".into());
     }
+    let decides =
+        |it: &Traced| !matches!(it.role, Role::Content | Role::Bounded) && it.origin != Origin::Harmless;
+    if !arguments.iter().any(decides) {
+        return Some("nothing in it is the owner's choice".into());
+    }
     let own_words =
         arguments.iter().filter(|it| it.role == Role::Content).all(|it| it.origin <= Origin::Composed);
     let chosen = arguments.iter().find(|it| !is_good(tool.act, it, own_words));

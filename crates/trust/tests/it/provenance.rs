@@ -48,6 +48,9 @@ const TOOLS: &str = r#"
     arguments = { file = "name", text = "content" }
     output = { made = true, fields = { id = "system" } }
 
+    [mark_all_read]
+    act = "write"
+
     [append]
     act = "write"
     arguments = { id = "target", text = "content" }
@@ -167,6 +170,7 @@ fn scenes() -> Vec<Scene> {
         scene("what leaves after secrets and strangers", "pay 120.50 to DE12FRIEND000", vec![bank()], pay("DE12FRIEND000", 120.5), Ask),
         scene("a password of the owner's", "set my password to 'correct horse'", vec![], call("set_password", json!({ "password": "correct horse" })), Allow),
         scene("a password of a stranger's", "read the news", vec![], call("set_password", json!({ "password": "hunter2hunter2" })), Ask),
+        scene("an act in which nothing is chosen", "read the news", vec![], call("mark_all_read", json!({})), Ask),
         scene("an argument that nobody declared", "mail ann@home.example the news", vec![], call("send_mail", json!({ "to": "ann@home.example", "bcc": "eve@evil.example" })), Ask),
         scene("a tool that nobody declared", "mail ann@home.example the news", vec![], call("run", json!({ "what": "rm" })), Deny),
         scene("a word that is in every goal", "please send the message", vec![rooms()], mail("message", "rain"), Ask),
