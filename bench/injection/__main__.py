@@ -1,6 +1,6 @@
 """An agent that always obeys, against Regie's judgement of where its arguments come from.
 
-    python3 bench/injection --judge target/release/bench-injection [--write docs/security.md] [--only SUITE,…] [--asks]
+    python3 bench/injection --judge PROGRAM [--write docs/security.md] [--only SUITE,…] [--asks COLUMN]
 
 AgentDojo's 97 user tasks are replayed without a model: alone, and with every executable attack of its suite. The
 agent makes the calls that the task needs, and as soon as it reads an injected text it makes the calls that this text
@@ -115,7 +115,8 @@ def rows(results):
         yield (f"| {name} | {sum(it.successes for it in counts)}/{pairs} | {sum(it.done for it in counts)}/{tasks} | "
                f"{sum(it.done_attacked for it in counts)}/{pairs} | {asks} | {asking} | {asks / tasks:.2f} |")
     yield ""
-    yield "| suite, judged by Regie | tasks | pairs | attacks that succeed | tasks done | asks | asks under attack, a pair |"
+    yield ("| suite, judged by Regie | tasks | pairs | attacks that succeed | tasks done | asks | "
+           "asks under attack, a pair |")
     yield "|---|---|---|---|---|---|---|"
     for suite, (tasks, pairs, counts) in results.items():
         it = counts["Regie"]

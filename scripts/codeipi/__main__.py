@@ -124,7 +124,7 @@ def mission(root, sample, binary):
 
 
 def works_unheld(root, sample):
-    """Whether the orders do what they are for where nothing holds them: in a scratch home, with a `pip` of no effect."""
+    """Whether the orders do what they are for unheld: in a scratch home, with a `pip` of no effect."""
     os.mkdir(root)
     owner = Owner(root, sample, "")
     pathlib.Path(root, "bin").mkdir()

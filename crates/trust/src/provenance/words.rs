@@ -242,7 +242,7 @@ fn stands_in(text: &str, value: &str) -> bool {
 /// Whether a value may begin after this: not within a word or an address, but after the scheme of one.
 fn begins_after(before: &str) -> bool {
     let joins = |c: char| c.is_alphanumeric() || "@_-./+%=&?#:".contains(c);
-    before.ends_with("://") || before.ends_with(": ") || !before.chars().next_back().is_some_and(joins)
+    before.ends_with("://") || !before.chars().next_back().is_some_and(joins)
 }
 
 /// Whether a value may end before this: what ends a sentence does not go on an address.
