@@ -317,3 +317,4 @@ row(E, "copied-program", "runs a copy of a program", "cp /bin/echo e; ./e REACHE
 row(E, "by-loader", "runs a program by the loader", "/lib64/ld-linux-x86-64.so.2 ./probe say", held="tier 0")
 row(E, "from-memory", "runs a program that has no file", "./probe from-memory", held="tier 0")
 row(E, "system-program", "runs another of the system's programs", "env echo REACHED it runs", held="tier 0")
+row(E, "itself-again", "executes its own program again", "/proc/self/exe -c 'echo REACHED it runs'; true", held="tier 0")
