@@ -6,8 +6,10 @@
 mod bomb;
 mod bounds;
 mod compile;
+mod exec;
 mod files;
 mod jail;
+mod lacking;
 mod lifetime;
 mod limits;
 mod network;
