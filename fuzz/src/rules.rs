@@ -36,10 +36,24 @@ pub fn check(data: &[u8]) {
     }
     let rules = Rules { paths, system: Vec::new(), cwd: None };
     let Ok(compiled) = compile(&rules, &tree) else { return };
-    for path in tree.0.keys() {
+    for (path, kind) in &tree.0 {
         let (has, may) = (given(&compiled, path), allowed(&rules, path));
-        assert!(may.holds(has), "{path:?}: {has:?} of {may:?}");
+        if *kind == Kind::Link {
+            // What a link leads to has rights; the link itself is there, or denied.
+            assert!(!is_denied(&rules, path) || has == Rights::NONE, "{path:?}: {has:?} of a denied link");
+        } else {
+            assert!(may.holds(has), "{path:?}: {has:?} of {may:?}");
+        }
     }
+}
+
+/// Whether a link, or a directory above it, is denied by a rule that is not only about what is there.
+fn is_denied(rules: &Rules, path: &Path) -> bool {
+    let denies = |above: &Path| {
+        let of_all = |rule: &&Rule| rule.absent == Absent::Covered || above != path;
+        rules.paths.iter().filter(of_all).any(|rule| rule.verb == Verb::Deny && rule.pattern.is_match(above))
+    };
+    path.ancestors().any(denies)
 }
 
 fn allowed(rules: &Rules, path: &Path) -> Rights {

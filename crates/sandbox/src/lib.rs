@@ -28,6 +28,8 @@ mod filter;
 mod init;
 #[cfg(target_os = "linux")]
 mod launch;
+#[cfg(all(target_os = "linux", feature = "parsers"))]
+pub mod parsers;
 #[cfg(target_os = "linux")]
 mod rules;
 #[cfg(target_os = "linux")]
