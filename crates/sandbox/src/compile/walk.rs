@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 
 use crate::{Access, Mount};
 
+use super::look::{LONGEST, LONGEST_NAME};
 use super::{Absent, Compiled, Error, Kind, Laid, Look, Rights, Rule, Verb, Why};
 
 /// The most mounts that rules may become: each costs tens of microseconds at every start.
 const MOST_MOUNTS: usize = 4_000;
 /// The most names that are looked at.
 const MOST_NAMES: usize = 1_000_000;
-/// The longest path that the kernel takes.
-const LONGEST: usize = 4_095;
 /// The deepest path: the walk goes down by recursion.
 const DEEPEST: usize = 512;
 /// Where a jail has something of its own.
@@ -59,6 +58,7 @@ impl Walk<'_> {
         match kind {
             Kind::Absent => return self.absent(path, states, above),
             Kind::Link => return self.link(path, states, above),
+            Kind::Unseen => return self.unseen(path, states, above),
             Kind::File | Kind::Directory | Kind::Other => {}
         }
         let ended: Vec<usize> =
@@ -204,9 +204,13 @@ impl Walk<'_> {
 
     /// Whether a rule allows less than that, also for what is not there.
     fn keeps(&self, rule: usize, rights: Rights) -> bool {
-        self.rules
-            .get(rule)
-            .is_some_and(|rule| rule.absent == Absent::Covered && !Rights::of(rule.verb).holds(rights))
+        self.is_less(rule, rights)
+            && self.rules.get(rule).is_some_and(|rule| rule.absent == Absent::Covered)
+    }
+
+    /// Whether a rule allows less than that.
+    fn is_less(&self, rule: usize, rights: Rights) -> bool {
+        self.rules.get(rule).is_some_and(|rule| !Rights::of(rule.verb).holds(rights))
     }
 
     fn absent(&mut self, path: &Path, states: &[State], above: Above) -> Result<bool, Error> {
@@ -219,7 +223,9 @@ impl Walk<'_> {
                 return Err(Error::Missing { path: path.to_owned() });
             }
         }
-        if !above.given.can_write() {
+        // No file can have a longer name.
+        let is_possible = path.file_name().is_none_or(|name| name.len() <= LONGEST_NAME);
+        if !above.given.can_write() || !is_possible {
             return Ok(false);
         }
         let keeping = states.iter().map(|(rule, _)| *rule).find(|rule| self.keeps(*rule, above.granted));
@@ -227,6 +233,26 @@ impl Walk<'_> {
         self.used_by([rule]);
         self.lay(path, Access::Cover, Why::Absent, Some(rule))?;
         Ok(true)
+    }
+
+    /// What cannot be looked at is covered where a rule might keep something of it: a program that has come by
+    /// another way, or with other rights, could.
+    fn unseen(&mut self, path: &Path, states: &[State], above: Above) -> Result<bool, Error> {
+        if states.is_empty() {
+            return Ok(false);
+        }
+        let bytes = path.as_os_str().len();
+        if bytes > LONGEST {
+            return Err(Error::TooLong { path: path.to_owned(), bytes, most: LONGEST });
+        }
+        let is_grant = |(rule, at): &&State| {
+            self.verb(*rule) != Verb::Deny && self.is_ended((*rule, *at)) && self.is_named(path, states, *rule)
+        };
+        if states.iter().any(|state| is_grant(&state)) {
+            return Err(Error::Unseen { path: path.to_owned() });
+        }
+        let keeping = states.iter().map(|(rule, _)| *rule).find(|rule| self.is_less(*rule, above.granted));
+        keeping.map_or(Ok(false), |rule| self.deny(path, rule, above, Why::Unreadable))
     }
 
     /// Links are followed by no rule. What is named must not be one; what wildcards meet may.

@@ -5,6 +5,7 @@
 
 mod compile;
 mod files;
+mod hostile;
 mod jail;
 mod lifetime;
 mod limits;
