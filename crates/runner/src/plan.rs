@@ -264,8 +264,14 @@ mod tests {
             plan.mounts.iter().filter(|mount| !of_setup(mount)).cloned().collect()
         };
         assert_eq!(but(&setup), but(&shell));
-        assert_eq!(shell.mounts.iter().filter(of_setup).map(|it| it.access).collect::<Vec<_>>(), [Access::Read]);
-        assert_eq!(setup.mounts.iter().filter(of_setup).map(|it| it.access).collect::<Vec<_>>(), [Access::Write]);
+        assert_eq!(
+            shell.mounts.iter().filter(of_setup).map(|it| it.access).collect::<Vec<_>>(),
+            [Access::Read]
+        );
+        assert_eq!(
+            setup.mounts.iter().filter(of_setup).map(|it| it.access).collect::<Vec<_>>(),
+            [Access::Write]
+        );
         for plan in [&shell, &setup] {
             assert_eq!((plan.posture, plan.limits, &plan.cwd), (Posture::Deny, config.limits, &shell.cwd));
             assert_eq!(plan.argv, shell.argv);
@@ -289,9 +295,7 @@ mod tests {
         let dir = dir.path().canonicalize().unwrap();
         let config = config(&dir);
         let shell = made(&config, Effect::WorkspaceWrite, Program::Shell("true"));
-        for (effect, wanted) in
-            [(Effect::Read, vec![]), (Effect::WorkspaceWrite, vec![dir.join("work")])]
-        {
+        for (effect, wanted) in [(Effect::Read, vec![]), (Effect::WorkspaceWrite, vec![dir.join("work")])] {
             let tool = made(&config, effect, Program::Tool);
             assert_eq!((written(&tool), tool.network, tool.posture), (wanted, Network::None, Posture::Deny));
             let targets = |plan: &Plan| plan.mounts.iter().map(|it| it.target.clone()).collect::<Vec<_>>();
@@ -308,12 +312,11 @@ mod tests {
         let dir = dir.path().canonicalize().unwrap();
         let config = config(&dir);
         for effect in [Effect::Read, Effect::WorkspaceWrite] {
-            for program in
-                [Program::Tool, Program::Shell("a"), Program::Setup("a"), Program::Service("a")]
-            {
+            for program in [Program::Tool, Program::Shell("a"), Program::Setup("a"), Program::Service("a")] {
                 let plan = made(&config, effect, program);
                 for mount in &plan.mounts {
-                    let is_outputs = mount.source == dir.join("spool/outputs") && mount.access == Access::Read;
+                    let is_outputs =
+                        mount.source == dir.join("spool/outputs") && mount.access == Access::Read;
                     assert!(!dir.join("spool").starts_with(&mount.source), "{mount:?}");
                     assert!(is_outputs || !mount.source.starts_with(dir.join("spool")), "{mount:?}");
                     assert!(mount.source != config.program || mount.access == Access::Read, "{mount:?}");

@@ -136,7 +136,10 @@ fn git_is_refused_by_every_tool_in_every_spelling() {
 fn names_that_no_file_has_are_refused_by_every_tool() {
     let mut bench = bench();
     let (name, deep) = ("n".repeat(256), "d/".repeat(3_000));
-    all_refused(&mut bench, &["", "a\0b", "\0", &name, &deep, &format!("dir/file/{name}"), "dir/file/x", "dir/file/"]);
+    all_refused(
+        &mut bench,
+        &["", "a\0b", "\0", &name, &deep, &format!("dir/file/{name}"), "dir/file/x", "dir/file/"],
+    );
     for (tool, input) in calls("no\nsuch\nfile").into_iter().take(4) {
         assert!(bench.bad(tool, input).contains("no\nsuch\nfile"));
     }
@@ -156,7 +159,9 @@ fn pipes_sockets_and_links_without_end_are_refused_at_once() {
     symlink("../dir/self", bench.path("dir/self")).unwrap();
     symlink("/dev/zero", bench.path("zero")).unwrap();
     symlink("nowhere", bench.path("dangling")).unwrap();
-    for path in ["pipe", "image.png", "socket", "loop", "loop/x", "dir/self", "zero", "dangling", "dangling/x"] {
+    for path in
+        ["pipe", "image.png", "socket", "loop", "loop/x", "dir/self", "zero", "dangling", "dangling/x"]
+    {
         for (tool, input) in calls(path) {
             let (outcome, output) = bench.call(tool, input);
             let is_found = outcome == Outcome::Failed || (tool == "search" && output.text == "[no match]");
@@ -222,7 +227,11 @@ fn very_many_files_are_listed_and_searched_in_part() {
         let (outcome, output) = bench.call(tool, input);
         assert_eq!(outcome, Outcome::Succeeded, "{}", output.text);
         let told = output.path.map_or(output.text.clone(), |_| "[there is more".to_owned() + &output.text);
-        assert!(told.contains("[there is more") && output.text.len() < 40_000, "{tool}: {}", output.text.len());
+        assert!(
+            told.contains("[there is more") && output.text.len() < 40_000,
+            "{tool}: {}",
+            output.text.len()
+        );
     }
     assert_eq!(bench.good("shell", json!({"command": "ls many | wc -l"})), format!("{many}\n"));
 }
@@ -235,7 +244,10 @@ fn a_workspace_at_the_end_of_the_longest_path_works() {
     let mut bench = Bench::below(Path::new(&deep));
     assert!(bench.config.workspace.as_os_str().len() > 3_700);
     bench.good("write", json!({"path": "a/b", "content": "text\n"}));
-    assert_eq!(bench.good("shell", json!({"command": "cat a/b; mkdir c && mv a c/ && pwd"})), "text\n/workspace\n");
+    assert_eq!(
+        bench.good("shell", json!({"command": "cat a/b; mkdir c && mv a c/ && pwd"})),
+        "text\n/workspace\n"
+    );
     // In there a path is as long as anywhere, though no path of the host leads to its end.
     let name = "n".repeat(250);
     let long = format!("{name}/{name}/{name}/file");

@@ -94,7 +94,9 @@ pub enum Error {
         path: PathBuf,
     },
     /// A grant of what cannot be looked at.
-    #[error("{path:?} is to be granted and cannot be looked at; make its directory searchable, or name another path")]
+    #[error(
+        "{path:?} is to be granted and cannot be looked at; make its directory searchable, or name another path"
+    )]
     Unseen {
         /// The path.
         path: PathBuf,

@@ -204,8 +204,7 @@ impl Walk<'_> {
 
     /// Whether a rule allows less than that, also for what is not there.
     fn keeps(&self, rule: usize, rights: Rights) -> bool {
-        self.is_less(rule, rights)
-            && self.rules.get(rule).is_some_and(|rule| rule.absent == Absent::Covered)
+        self.is_less(rule, rights) && self.rules.get(rule).is_some_and(|rule| rule.absent == Absent::Covered)
     }
 
     /// Whether a rule allows less than that.
@@ -246,7 +245,9 @@ impl Walk<'_> {
             return Err(Error::TooLong { path: path.to_owned(), bytes, most: LONGEST });
         }
         let is_grant = |(rule, at): &&State| {
-            self.verb(*rule) != Verb::Deny && self.is_ended((*rule, *at)) && self.is_named(path, states, *rule)
+            self.verb(*rule) != Verb::Deny
+                && self.is_ended((*rule, *at))
+                && self.is_named(path, states, *rule)
         };
         if states.iter().any(|state| is_grant(&state)) {
             return Err(Error::Unseen { path: path.to_owned() });

@@ -97,7 +97,8 @@ fn directories_deeper_than_any_path_are_refused_where_a_rule_would_look_there_an
     let work = ground.work().canonicalize().unwrap();
     let name = "d".repeat(200);
     // Only by going there step by step is a file made that no path of the kernel's leads to.
-    let make = format!("i=0; while [ $i -lt 30 ]; do mkdir {name}; cd {name}; i=$((i+1)); done; echo deep > secret");
+    let make =
+        format!("i=0; while [ $i -lt 30 ]; do mkdir {name}; cd {name}; i=$((i+1)); done; echo deep > secret");
     run(&plan(&work, &[], &make).unwrap()).good();
     let look = format!("while cd {name} 2>/dev/null; do :; done; cat secret");
     assert_eq!(run(&plan(&work, &[], &look).unwrap()).good(), "deep\n");
