@@ -80,7 +80,7 @@ bench-engine: build ## What the engine costs beside its peers (npm, pinned): one
 bench-models: ## What the model wires cost: one table of ratios
 	$(CARGO) run --release --locked --package bench-models
 
-fuzz: ## Each parser for FUZZ_SECONDS (600), guided by coverage
+fuzz: ## Each parser, and the compiler of path rules, for FUZZ_SECONDS (600), guided by coverage
 	scripts/fuzz "$(TARGET_DIR)/fuzz" $(FUZZ)
 
 proof: crash escape projects wires fuzz bench-engine bench-models ## The long campaigns
