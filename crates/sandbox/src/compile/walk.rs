@@ -19,7 +19,8 @@ const DEEPEST: usize = 512;
 const OWN: [&str; 2] = ["/proc", "/dev"];
 
 pub(super) fn walk(rules: &[Rule], look: &dyn Look) -> Result<Compiled, Error> {
-    let mut walk = Walk { rules, look, laid: Vec::new(), used: vec![false; rules.len()], names: 0 };
+    let mut walk =
+        Walk { rules, look, laid: Vec::new(), used: vec![false; rules.len()], names: 0, is_unseen: false };
     let start = (0..rules.len()).map(|rule| (rule, 0)).collect::<Vec<_>>();
     let start = walk.rested(start);
     let root = PathBuf::from("/");
@@ -46,6 +47,8 @@ struct Walk<'a> {
     laid: Vec<Laid>,
     used: Vec<bool>,
     names: usize,
+    /// Whether something that a rule might keep could not be looked at, in the directory that is visited.
+    is_unseen: bool,
 }
 
 impl Walk<'_> {
@@ -88,8 +91,8 @@ impl Walk<'_> {
         }
         let here = Above { given, granted: rights };
         let Some(is_below) = self.children(path, &live, here, freezing.is_some())? else {
-            // Its names cannot be read, and one of them might be denied.
-            let rule = live.iter().map(|(rule, _)| *rule).find(|rule| self.verb(*rule) == Verb::Deny);
+            // Its names cannot be read or looked at, and one of them might be kept.
+            let rule = live.iter().map(|(rule, _)| *rule).find(|rule| self.is_less(*rule, rights));
             self.laid.retain(|laid| !laid.mount.target.starts_with(path));
             return match rule {
                 Some(rule) => self.deny(path, rule, above, Why::Unreadable),
@@ -140,6 +143,9 @@ impl Walk<'_> {
                 continue;
             }
             is_below |= self.visit(&path.join(&name), &states, here)?;
+            if std::mem::take(&mut self.is_unseen) {
+                return Ok(None);
+            }
         }
         Ok(Some(is_below))
     }
@@ -234,8 +240,8 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// What cannot be looked at is covered where a rule might keep something of it: a program that has come by
-    /// another way, or with other rights, could.
+    /// Where a rule might keep something of what cannot be looked at, the directory that it is in is covered: its
+    /// owner can open it again.
     fn unseen(&mut self, path: &Path, states: &[State], above: Above) -> Result<bool, Error> {
         if states.is_empty() {
             return Ok(false);
@@ -252,8 +258,8 @@ impl Walk<'_> {
         if states.iter().any(|state| is_grant(&state)) {
             return Err(Error::Unseen { path: path.to_owned() });
         }
-        let keeping = states.iter().map(|(rule, _)| *rule).find(|rule| self.is_less(*rule, above.granted));
-        keeping.map_or(Ok(false), |rule| self.deny(path, rule, above, Why::Unreadable))
+        self.is_unseen = states.iter().any(|(rule, _)| self.is_less(*rule, above.granted));
+        Ok(false)
     }
 
     /// Links are followed by no rule. What is named must not be one; what wildcards meet may.

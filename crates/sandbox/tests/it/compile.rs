@@ -304,10 +304,12 @@ fn what_cannot_be_looked_at_is_covered_where_a_rule_might_keep_something_of_it()
     let mut tree = Tree::of(&["/w/a"]);
     tree.put(Path::new("/w/dim/x"), Kind::Unseen);
     let compiled = |text: &str| compile(&rules(text), &tree).map(|compiled| shown(&compiled));
-    let covered = ["/w ReadNoExec Granted", "/w/dim/x Cover Unreadable"];
+    let covered = ["/w ReadNoExec Granted", "/w/dim Cover Unreadable"];
     assert_eq!(compiled("read .\ndeny **/secret").unwrap(), covered);
     assert_eq!(compiled("read .\ndeny dim/x/deep/secret").unwrap(), covered);
     assert_eq!(compiled("read .\ndeny dim/x").unwrap(), covered);
+    let kept = ["/w WriteNoExec Granted", "/w/dim Cover Unreadable"];
+    assert_eq!(compiled("write .\nread dim/x/kept").unwrap(), kept);
     assert_eq!(compiled("read .\ndeny *.key").unwrap(), ["/w ReadNoExec Granted"]);
     assert_eq!(compiled("read dim/x"), Err(Error::Unseen { path: "/w/dim/x".into() }));
     // Below a path that the kernel does not take as one there may be anything.
