@@ -11,7 +11,7 @@ REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
 .PHONY: help up test setup build lint layers deny unit jail journeys sdk-check wires projects projects-three crash escape escape-quick bench-engine \
-	bench-models fuzz proof dist clean
+	bench-models fuzz many proof dist clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -83,7 +83,10 @@ bench-models: ## What the model wires cost: one table of ratios
 fuzz: ## Each parser, and the compiler of path rules, for FUZZ_SECONDS (600), guided by coverage
 	scripts/fuzz "$(TARGET_DIR)/fuzz" $(FUZZ)
 
-proof: crash escape projects wires fuzz bench-engine bench-models ## The long campaigns
+many: ## A million files in a workspace, and random path rules by the hundred thousand
+	REGIE_PROOF=1 $(CARGO) nextest run --locked --package sandbox --package runner --package regie compile:: very_many
+
+proof: crash escape projects wires fuzz many bench-engine bench-models ## The long campaigns
 
 dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"
