@@ -165,7 +165,7 @@ impl Job<'_> {
             .map_err(|error| Failure::Lost(format!("the tool's request cannot be encoded: {error}")))?;
         let mut sink = Reply::default();
         let observed = self.follow(jailed, Some(body), timeout, &mut sink)?;
-        let answer = match (observed.ended, serde_json::from_slice::<tool::Answer>(&sink.answer)) {
+        let answer = match (observed.ended, tool::Answer::received(&sink.answer)) {
             (Ended::Itself, Ok(answer)) => answer,
             (Ended::Itself, Err(_)) => no_answer(&sink, observed.status),
             (ended, _) => {

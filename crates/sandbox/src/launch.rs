@@ -25,7 +25,7 @@ use crate::{
     sys::{self, Fork},
     tree::PidBound,
     watch::{Before, Watch},
-    wire::{self, Answer, Mode, Order, Request},
+    wire::{self, Answer, Handed, Mode, Order, Request},
 };
 
 /// The exit code of a launcher that started nothing.
@@ -57,22 +57,17 @@ fn launch() -> Result<End, Failure> {
         .map_err(fail("taking the control socket"))?;
     let control = UnixStream::from(control);
     let received = wire::receive::<Order>(&control);
-    let (order, mut fds) = received.map_err(Part::Launch.failed("reading the plan"))?;
+    let (order, fds) = received.map_err(Part::Launch.failed("reading the plan"))?;
     // Out of the caller's terminal: an interrupt there is the caller's to judge.
     let _ = rustix::process::setsid();
     let request = match order {
         Order::Launch(request) => request,
         Order::Network => return network(&control),
     };
-    let network = if request.is_joined { fds.pop().zip(fds.pop()) } else { None };
-    let stdin = if request.is_piped { fds.pop() } else { None };
-    if network.is_some() != request.is_joined {
-        return Err(fail("taking the network")(Errno::BADF));
-    }
-    let started = match request.mode {
+    let started = request.accept(fds).and_then(|Handed { stdin, network }| match request.mode {
         Mode::Confine | Mode::Rehearse => jailed(&request, stdin, network.as_ref()),
         Mode::Degrade => unjailed(&request, stdin),
-    };
+    });
     let started = match started {
         Ok(started) => started,
         Err(failure) => {
@@ -155,7 +150,7 @@ fn jailed(
         // Supplementary groups are reach that the plan does not name. Only root can let go.
         let _ = rustix::thread::set_thread_groups(&[]);
     }
-    if let Some((net, user)) = network {
+    if let Some((user, net)) = network {
         sys::join_network(user.as_fd(), net.as_fd())
             .map_err(Part::Network.failed("joining the network of the run"))?;
     }

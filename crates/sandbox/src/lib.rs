@@ -34,6 +34,8 @@ mod filter;
 mod init;
 #[cfg(target_os = "linux")]
 mod launch;
+#[cfg(all(target_os = "linux", feature = "parsers"))]
+pub mod parsers;
 #[cfg(target_os = "linux")]
 mod once;
 #[cfg(target_os = "linux")]

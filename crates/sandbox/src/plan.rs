@@ -1,7 +1,7 @@
 //! What a jailed step may see, write and use: pure data, compiled elsewhere, enforced here.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     path::{Component, Path, PathBuf},
 };
 
@@ -68,22 +68,24 @@ impl Plan {
             return wrong("it names no program".into());
         }
         if !is_plain(&self.cwd) {
-            return wrong(format!(
-                "its working directory {} is not a plain absolute path",
-                self.cwd.display()
-            ));
+            return wrong(format!("its working directory {:?} is not a plain absolute path", self.cwd));
         }
         for mount in &self.mounts {
             let target = &mount.target;
             if !is_plain(target) || target == Path::new("/") {
                 return wrong(format!(
-                    "its mount target {} is not a plain absolute path below the root",
-                    target.display()
+                    "its mount target {target:?} is not a plain absolute path below the root"
                 ));
             }
             if ["/proc", "/dev"].iter().any(|kept| target.starts_with(kept)) {
-                return wrong(format!("its mount target {} belongs to the jail itself", target.display()));
+                return wrong(format!("its mount target {target:?} belongs to the jail itself"));
             }
+            if has_nul(mount.source.as_os_str()) {
+                return wrong(format!("its mount source {:?} holds a NUL byte", mount.source));
+            }
+        }
+        if self.argv.iter().any(|argument| has_nul(argument)) {
+            return wrong("an argument of its program holds a NUL byte".into());
         }
         for (name, value) in &self.env {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
@@ -267,8 +269,13 @@ pub enum Posture {
     Ask,
 }
 
+fn has_nul(text: &OsStr) -> bool {
+    text.as_encoded_bytes().contains(&0)
+}
+
 fn is_plain(path: &Path) -> bool {
     path.is_absolute()
+        && !has_nul(path.as_os_str())
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 

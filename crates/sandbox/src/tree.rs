@@ -73,6 +73,12 @@ pub(crate) enum PidBound {
     Extra,
 }
 
+/// [`nest::is_inside`], for those who fuzz it.
+#[cfg(feature = "parsers")]
+pub(crate) fn is_inside(before: &[Mount], mount: &Mount) -> bool {
+    nest::is_inside(before.iter(), mount)
+}
+
 /// Builds the tree of `plan` and makes it the root of this mount namespace.
 pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     let fail = |doing: &'static str| Part::Files.failed::<Errno>(doing);

@@ -10,12 +10,12 @@ use std::process::{Command, Stdio};
 use crate::world::{Said, alive, finish};
 
 /// A user with a home, a directory to work in, and Regie, which has never run.
-struct Owner {
-    dir: tempfile::TempDir,
+pub(crate) struct Owner {
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl Owner {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let owner = Self { dir: tempfile::tempdir().unwrap() };
         fs::create_dir_all(owner.work()).unwrap();
         fs::create_dir_all(owner.home().join(".ssh")).unwrap();
@@ -23,15 +23,15 @@ impl Owner {
         owner
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join("home")
     }
 
-    fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.home().join("code")
     }
 
-    fn command(&self, verb: &str, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, verb: &str, args: &[&str]) -> Command {
         let program = std::env::var_os("REGIE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_regie").into());
         let mut command = Command::new(program);
         command.args(["sandbox", verb]).args(args).current_dir(self.work()).stdin(Stdio::null());
@@ -39,22 +39,22 @@ impl Owner {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Said {
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
         finish(self.command("run", args))
     }
 
     /// A script by the shell, after options.
-    fn shell(&self, options: &[&str], script: &str) -> Said {
+    pub(crate) fn shell(&self, options: &[&str], script: &str) -> Said {
         self.run(&[options, &["--", "sh", "-c", script]].concat())
     }
 
-    fn put(&self, path: &str, text: &str) {
+    pub(crate) fn put(&self, path: &str, text: &str) {
         let path = self.work().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    fn read(&self, path: &str) -> Option<String> {
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.work().join(path)).ok()
     }
 }

@@ -8,6 +8,7 @@ mod ending;
 #[cfg(feature = "fault")]
 mod faults;
 mod git;
+mod hostile;
 mod images;
 mod inherited;
 mod offload;

@@ -8,6 +8,7 @@ mod bounds;
 mod compile;
 mod exec;
 mod files;
+mod hostile;
 mod jail;
 mod lacking;
 mod lifetime;

@@ -52,6 +52,11 @@ pub(super) fn make(regie: Option<&Path>, options: &Options) -> Result<Made, Fail
         Some(cwd) => resolved(cwd, "the working directory")?,
         None => resolved(&here?, "the working directory")?,
     };
+    if !cwd.is_dir() {
+        return Err(
+            refused(format!("the working directory {cwd:?} is not a directory")).hint("name one by --cwd")
+        );
+    }
     let rules = rules(regie, options, &cwd)?;
     let compiled = compile(&rules, &Machine).map_err(|error| refused(error.to_string()))?;
     let (env, unset) = env(&options.env)?;
