@@ -14,7 +14,7 @@ use crate::owner::{self, Owner};
 use crate::workspace::remove_if_there;
 
 /// No object: the expected old value of a ref that must not exist.
-const NOTHING: &str = "0000000000000000000000000000000000000000";
+pub(crate) const NOTHING: &str = "0000000000000000000000000000000000000000";
 
 /// The history of one project, in a bare git dir of Regie's own.
 #[derive(Clone, Debug)]
