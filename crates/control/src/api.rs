@@ -9,7 +9,7 @@ pub use domain::{Effort, Instead, Service};
 use serde::{Deserialize, Serialize};
 
 pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
-pub use crate::keep::view::{Sweep, Swept, Usage};
+pub use crate::keep::view::{Binned, BinnedShown, EmptyBin, Restored, Sweep, Swept, Usage};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.
 pub const VERSION: u32 = 1;

@@ -74,6 +74,9 @@ pub(crate) enum Command {
     Du,
     /// Take away what has served its time; what a run left unmerged is recorded first
     Gc(Gc),
+    /// What runs left that is no branch any more: look at it, bring it back, or let it go
+    #[command(subcommand)]
+    Bin(Bin),
     /// Try how you are told of gates and ends
     #[command(subcommand)]
     Notify(Notify),
@@ -396,6 +399,28 @@ pub(crate) struct Gc {
     /// Workspaces of runs that ended this long ago go [default: `[keep] workspaces`, 14d]
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(crate) older_than: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bin {
+    /// List what is in the bin
+    List,
+    /// Show what a run has in the bin
+    Show(OneRun),
+    /// Bring what a run left back, as a branch in Regie's git directory
+    Restore(OneRun),
+    /// Let go of what is in the bin, for good
+    Empty(EmptyBin),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EmptyBin {
+    /// Full ids, the ends of some, or `last`
+    #[arg(required_unless_present = "all")]
+    pub(crate) runs: Vec<String>,
+    /// Everything
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -102,6 +102,22 @@ impl UseCases for Control {
         Control::sweep(self, order).await
     }
 
+    async fn bin_list(&self) -> Result<Vec<api::Binned>, Error> {
+        Control::bin_list(self).await
+    }
+
+    async fn bin_fetch(&self, run: &str) -> Result<api::BinnedShown, Error> {
+        Control::bin_fetch(self, run).await
+    }
+
+    async fn bin_restore(&self, run: &str) -> Result<api::Restored, Error> {
+        Control::bin_restore(self, run).await
+    }
+
+    async fn bin_empty(&self, order: api::EmptyBin) -> Result<Vec<api::Binned>, Error> {
+        Control::bin_empty(self, order).await
+    }
+
     async fn audit_verify(&self) -> Result<api::Audit, Error> {
         Control::audit_verify(self).await
     }

@@ -77,6 +77,15 @@ pub trait UseCases: Send + Sync + 'static {
     fn usage(&self) -> impl Future<Output = Result<api::Usage, Error>> + Send;
     /// Takes away what has served its time.
     fn sweep(&self, order: api::Sweep) -> impl Future<Output = Result<api::Swept, Error>> + Send;
+    /// What is in the recycle bin.
+    fn bin_list(&self) -> impl Future<Output = Result<Vec<api::Binned>, Error>> + Send;
+    /// What a run has in the bin.
+    fn bin_fetch(&self, run: &str) -> impl Future<Output = Result<api::BinnedShown, Error>> + Send;
+    /// Brings what a run left back as a branch.
+    fn bin_restore(&self, run: &str) -> impl Future<Output = Result<api::Restored, Error>> + Send;
+    /// Lets go of what is in the bin.
+    fn bin_empty(&self, order: api::EmptyBin)
+    -> impl Future<Output = Result<Vec<api::Binned>, Error>> + Send;
     /// Verifies the chains of all runs.
     fn audit_verify(&self) -> impl Future<Output = Result<api::Audit, Error>> + Send;
     /// Asks the daemon to end. Its runs go on when it is started again.

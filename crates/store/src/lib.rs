@@ -53,6 +53,7 @@ pub use manners::Manners;
 pub use message::{KEY_TRAILER, Message, Provenance, Signature};
 pub use owner::Owner;
 pub use proposal::Proposal;
+pub use recycle::RESTORED;
 pub use revert::Undoing;
 pub use scratch::Scratch;
 pub use snapshot::{Skipped, Snapshot, Why};

@@ -1,15 +1,22 @@
 //! The recycle bin: what was a branch, under a ref that is none. Each is one commit on top of the branch's head,
 //! with the files that its workspace held last, made at the moment when it was put there.
 
+use std::collections::BTreeMap;
+
 use crate::engine::Binned;
 use crate::error::{Doing as _, Error};
-use crate::git::{Git, split_nul};
+use crate::follow::base_ref;
+use crate::forked::held_ref;
+use crate::git::{self, Git, split_nul};
 use crate::hold::Hold;
 use crate::id::{Commit, TreeId};
+use crate::keep::reference;
 use crate::message::{Message, Signature};
 use crate::tree::{NOTHING, Tree, branch_ref};
 use crate::workspace::remove_if_there;
 
+/// The role of branches that came back out of the bin. No run has it.
+pub const RESTORED: &str = "restored";
 /// Where the bin is.
 const BIN: &str = "refs/regie/bin/";
 
@@ -108,7 +115,8 @@ impl Tree {
         self.refs_move(&hold, &format!("delete {bin} {binned}\n"), [&bin])
     }
 
-    /// The head that a branch has, or had when it was put into the bin.
+    /// The head that a branch has, or had when it was put into the bin. One that came back from there is found
+    /// under `restored/`.
     ///
     /// # Errors
     /// [`Error::BranchMissing`] when there is no such branch, and none in the bin.
@@ -117,8 +125,79 @@ impl Tree {
             return Ok(head);
         }
         let binned = self.ref_head(&bin_ref(name)?)?;
-        let head = binned.map(|binned| self.parent(&binned, 1)).transpose()?.flatten();
+        let head = match binned {
+            Some(binned) => self.parent(&binned, 1)?,
+            None => match name.split_once('/') {
+                Some((_, run)) => self.ref_head(&branch_ref(&format!("{RESTORED}/{run}"))?)?,
+                None => None,
+            },
+        };
         head.ok_or_else(|| Error::BranchMissing { name: name.to_owned() })
+    }
+
+    /// Opens a branch that has the files which a workspace held last, as a commit on top of `head`.
+    ///
+    /// # Errors
+    /// [`Error::BranchName`], [`Error::BranchExists`].
+    pub fn branch_of_files(
+        &self,
+        name: &str,
+        head: &Commit,
+        files: &TreeId,
+        now: i64,
+    ) -> Result<Commit, Error> {
+        let branch = branch_ref(name)?;
+        let hold = self.lock()?;
+        if self.ref_head(&branch)?.is_some() {
+            return Err(Error::BranchExists { name: name.to_owned() });
+        }
+        if self.tree_of(head)? == *files {
+            self.ref_move(&hold, &branch, head, None)?;
+            return Ok(head.clone());
+        }
+        let message = Message {
+            subject: format!("Bring back what the workspace of {name} held"),
+            ..Message::default()
+        };
+        let commit = self.commit_write(files, &[head], &message, &regie(now))?;
+        self.ref_move(&hold, &branch, &commit, None)?;
+        Ok(commit)
+    }
+
+    /// What the workspaces that were taken away held, by run.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub fn left_all(&self) -> Result<BTreeMap<String, TreeId>, Error> {
+        const DOING: &str = "find what workspaces held";
+        let format = "--format=%(objectname) %(refname:lstrip=3)";
+        let out = Git::at(self.git_dir(), "for-each-ref").args([format, "refs/regie/left/"]).run();
+        let out = out.doing(DOING)?;
+        let read = |line: &str| {
+            let (tree, run) = line.split_once(' ')?;
+            Some((run.to_owned(), tree.parse().ok()?))
+        };
+        let text = String::from_utf8_lossy(&out);
+        let all = text.lines().map(|line| read(line).ok_or_else(|| git::unreadable("for-each-ref")));
+        all.collect::<Result<_, _>>().doing(DOING)
+    }
+
+    /// Lets go of what is held for a run: what its workspace held, and when its branch is in the bin, that and its
+    /// snapshots. Its objects go with a later collection, when nothing else reaches them.
+    ///
+    /// # Errors
+    /// When git fails, or `run` is no plain name. Repeating it is safe.
+    pub fn run_forget(&self, branch: &str, run: &str) -> Result<(), Error> {
+        let (left, kept, own) = (reference("left", run)?, reference("kept", run)?, branch_ref(branch)?);
+        let with_branch = [bin_ref(branch)?, base_ref(branch), held_ref(&own), kept];
+        let hold = self.lock()?;
+        let stands = self.ref_head(&own)?.is_some();
+        for reference in with_branch.into_iter().filter(|_| !stands).chain([left]) {
+            remove_if_there(&self.git_dir().join(format!("{reference}.lock")))?;
+            let git = Git::at(self.git_dir(), "update-ref").args(["-d", reference.as_str()]).under(&hold);
+            git.run().doing("empty the bin")?;
+        }
+        Ok(())
     }
 
     /// Moves refs, all of them or none.

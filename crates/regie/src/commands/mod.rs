@@ -1,6 +1,7 @@
 //! What each command does: mostly one request, and its answer shown.
 
 mod audit;
+mod bin;
 mod catalogue;
 mod config;
 mod costs;
@@ -103,6 +104,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Audit(_) => audit::verify(context).await,
         Command::Du => keep::usage(context).await,
         Command::Gc(args) => keep::sweep(context, &args).await,
+        Command::Bin(args) => bin::run(context, args).await,
         Command::Notify(args::Notify::Test) => notify::test(context).await,
         Command::Init(args) => init::run(&context.home, context.json, &args).await,
         Command::Config(args) => config::run(context, args),

@@ -13,6 +13,10 @@ const DAY_NANODOLLARS: u64 = 10 * DOLLAR;
 
 /// How long the workspace of a run that has ended is kept, in milliseconds: two weeks.
 const KEEP_MILLIS: u64 = 14 * 86_400_000;
+/// How long the branch of a run that has ended stays one, in milliseconds: thirty days.
+const KEEP_BRANCHES_MILLIS: u64 = 30 * 86_400_000;
+/// How long the bin keeps what is in it, in milliseconds: ninety days.
+const KEEP_BIN_MILLIS: u64 = 90 * 86_400_000;
 /// What all caches may take, in bytes.
 const KEEP_BYTES: u64 = 10 << 30;
 
@@ -49,13 +53,15 @@ pub(crate) enum Key {
     NotifySecretEnv,
     KeepWorkspaces,
     KeepCaches,
+    KeepBranches,
+    KeepBin,
     ExportAllow,
     ExportAsk,
     ExportDeny,
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 22] = [
+pub(crate) const KEYS: [Key; 24] = [
     Key::Done,
     Key::Model,
     Key::Effort,
@@ -75,6 +81,8 @@ pub(crate) const KEYS: [Key; 22] = [
     Key::NotifySecretEnv,
     Key::KeepWorkspaces,
     Key::KeepCaches,
+    Key::KeepBranches,
+    Key::KeepBin,
     Key::ExportAllow,
     Key::ExportAsk,
     Key::ExportDeny,
@@ -103,6 +111,8 @@ impl Key {
             Self::NotifySecretEnv => ("notify", "webhook_secret_env"),
             Self::KeepWorkspaces => ("keep", "workspaces"),
             Self::KeepCaches => ("keep", "caches"),
+            Self::KeepBranches => ("keep", "branches"),
+            Self::KeepBin => ("keep", "bin"),
             Self::ExportAllow => ("export", "allow"),
             Self::ExportAsk => ("export", "ask"),
             Self::ExportDeny => ("export", "deny"),
@@ -169,6 +179,10 @@ impl Key {
                  stays in Regie's git directory."
             }
             Self::KeepCaches => "What the caches of all projects may take together; the least used go first.",
+            Self::KeepBranches => {
+                "How long the branch of a run that has ended stays one. Then it goes into the bin (`regie bin`)."
+            }
+            Self::KeepBin => "How long what is in the bin stays there.",
             Self::ExportAllow => {
                 "What a merge may change of what others execute or trust without being asked about: kinds, as\n\
                  \"build\", or paths, as \"scripts/\". All else of that is asked about, also with `--yes`."
@@ -195,7 +209,7 @@ impl Key {
             Self::NotifyWebhook => Kind::Addresses,
             Self::NotifyEvents => Kind::Events,
             Self::NotifySecretEnv => Kind::Text,
-            Self::KeepWorkspaces => Kind::Age,
+            Self::KeepWorkspaces | Self::KeepBranches | Self::KeepBin => Kind::Age,
             Self::KeepCaches => Kind::Size,
             Self::ExportAllow | Self::ExportAsk | Self::ExportDeny => Kind::Findings,
         }
@@ -215,6 +229,8 @@ impl Key {
             | Self::NotifySecretEnv
             | Self::KeepWorkspaces
             | Self::KeepCaches
+            | Self::KeepBranches
+            | Self::KeepBin
             | Self::ExportAllow
             | Self::ExportAsk
             | Self::ExportDeny => matches!(level, Level::Installation),
@@ -273,6 +289,8 @@ impl Key {
             Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
             Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),
             Self::KeepCaches => Value::Size(KEEP_BYTES),
+            Self::KeepBranches => Value::Age(KEEP_BRANCHES_MILLIS),
+            Self::KeepBin => Value::Age(KEEP_BIN_MILLIS),
         }
     }
 }

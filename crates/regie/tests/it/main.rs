@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod batch;
+mod bin;
 mod compaction;
 mod configuration;
 mod count;

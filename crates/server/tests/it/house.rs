@@ -198,6 +198,22 @@ impl UseCases for House {
         Ok(api::Swept { dry_run: order.dry_run, ..api::Swept::default() })
     }
 
+    async fn bin_list(&self) -> Result<Vec<api::Binned>, Error> {
+        Ok(vec![])
+    }
+
+    async fn bin_fetch(&self, run: &str) -> Result<api::BinnedShown, Error> {
+        nothing(run)
+    }
+
+    async fn bin_restore(&self, run: &str) -> Result<api::Restored, Error> {
+        nothing(run)
+    }
+
+    async fn bin_empty(&self, _: api::EmptyBin) -> Result<Vec<api::Binned>, Error> {
+        Ok(vec![])
+    }
+
     async fn audit_verify(&self) -> Result<api::Audit, Error> {
         Ok(api::Audit { intact: true, runs: 0, events: 0, erased: 0, broken: vec![] })
     }

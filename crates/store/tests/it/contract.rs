@@ -25,8 +25,10 @@ struct World {
     base: Commit,
 }
 
+type Open = fn(&Path) -> Box<dyn Engine>;
+
 /// Each engine, in a directory of its own.
-const ENGINES: [fn(&Path) -> Box<dyn Engine>; 2] = [
+const ENGINES: [Open; 2] = [
     |dir| Box::new(Git::new(Tree::open_or_create(&dir.join("tree")).unwrap())),
     |dir| Box::new(Plain::open_or_create(&dir.join("tree"), TERMS).unwrap()),
 ];
@@ -38,7 +40,7 @@ fn both(check: impl Fn(World)) {
     }
 }
 
-fn begin(home: tempfile::TempDir, engine: fn(&Path) -> Box<dyn Engine>) -> World {
+fn begin(home: tempfile::TempDir, engine: Open) -> World {
     let tree = engine(home.path());
     let empty = tree.begin("lines/main", &message("Begin"), &signature()).unwrap();
     tree.fork("owner/first", &empty, NOW).unwrap();
