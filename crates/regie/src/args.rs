@@ -77,6 +77,10 @@ pub(crate) enum Command {
     /// What runs left that is no branch any more: look at it, bring it back, or let it go
     #[command(subcommand)]
     Bin(Bin),
+    /// Write a project's files, history and provenance in a form that needs no Regie to be read
+    Export(Export),
+    /// Bring an exported project into this home
+    Import(Import),
     /// Try how you are told of gates and ends
     #[command(subcommand)]
     Notify(Notify),
@@ -433,6 +437,33 @@ pub(crate) enum Notify {
 pub(crate) enum Audit {
     /// Verify the hash chains of all runs
     Verify,
+    /// Say who changed a file or a line, in which run, under which lease, and who approved it
+    WhoChanged(WhoChanged),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhoChanged {
+    /// A file of the repository, or FILE:LINE
+    #[arg(value_name = "FILE[:LINE]")]
+    pub(crate) place: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Export {
+    /// A directory that does not exist, or is empty
+    pub(crate) dir: PathBuf,
+    /// A directory of its repository, or its id [default: where you are]
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+    /// The branch of yours whose files are written [default: main, master, or the first]
+    #[arg(long, value_name = "BRANCH")]
+    pub(crate) line: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// What `regie export` wrote
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

@@ -118,6 +118,18 @@ impl UseCases for Control {
         Control::bin_empty(self, order).await
     }
 
+    async fn project_export(&self, wanted: api::Export) -> Result<api::Carried, Error> {
+        Control::project_export(self, wanted).await
+    }
+
+    async fn project_import(&self, wanted: api::Import) -> Result<api::Carried, Error> {
+        Control::project_import(self, wanted).await
+    }
+
+    async fn who_changed(&self, wanted: api::WhoChanged) -> Result<Vec<api::Changed>, Error> {
+        Control::who_changed(self, wanted).await
+    }
+
     async fn audit_verify(&self) -> Result<api::Audit, Error> {
         Control::audit_verify(self).await
     }

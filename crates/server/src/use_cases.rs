@@ -86,6 +86,17 @@ pub trait UseCases: Send + Sync + 'static {
     /// Lets go of what is in the bin.
     fn bin_empty(&self, order: api::EmptyBin)
     -> impl Future<Output = Result<Vec<api::Binned>, Error>> + Send;
+    /// Writes a project in a standard form.
+    fn project_export(&self, wanted: api::Export)
+    -> impl Future<Output = Result<api::Carried, Error>> + Send;
+    /// Brings an exported project in.
+    fn project_import(&self, wanted: api::Import)
+    -> impl Future<Output = Result<api::Carried, Error>> + Send;
+    /// Who changed a file or a line.
+    fn who_changed(
+        &self,
+        wanted: api::WhoChanged,
+    ) -> impl Future<Output = Result<Vec<api::Changed>, Error>> + Send;
     /// Verifies the chains of all runs.
     fn audit_verify(&self) -> impl Future<Output = Result<api::Audit, Error>> + Send;
     /// Asks the daemon to end. Its runs go on when it is started again.

@@ -46,6 +46,8 @@ pub struct Record {
     /// Who acted, for whom, in which run, under which lease: what the last paragraph of the message says, which
     /// only Regie writes.
     pub provenance: Provenance,
+    /// The name that it was committed under. Whoever can commit chooses it.
+    pub by: String,
     /// When, in seconds since 1970.
     pub seconds: i64,
 }

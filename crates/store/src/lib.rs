@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod alteration;
+mod archive;
 mod attributes;
+mod blame;
 mod checkout;
 mod deliver;
 mod diff;
@@ -40,6 +42,8 @@ mod view;
 mod workspace;
 
 pub use alteration::{Alteration, Content, Entry};
+pub use archive::{Named, Told, checksum};
+pub use blame::Origin;
 pub use deliver::Delivery;
 pub use diff::{Diff, FileChange, Status};
 pub use engine::{Engine, Plain};

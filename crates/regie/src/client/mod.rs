@@ -194,6 +194,18 @@ impl Client {
         self.post("/bin/empty", order).await
     }
 
+    pub(crate) async fn project_export(&self, wanted: &api::Export) -> Result<api::Carried, Error> {
+        self.post("/export", wanted).await
+    }
+
+    pub(crate) async fn project_import(&self, wanted: &api::Import) -> Result<api::Carried, Error> {
+        self.post("/import", wanted).await
+    }
+
+    pub(crate) async fn who_changed(&self, wanted: &api::WhoChanged) -> Result<Vec<api::Changed>, Error> {
+        self.post("/audit/changed", wanted).await
+    }
+
     pub(crate) async fn audit_verify(&self) -> Result<api::Audit, Error> {
         self.post("/audit/verify", &()).await
     }

@@ -214,6 +214,18 @@ impl UseCases for House {
         Ok(vec![])
     }
 
+    async fn project_export(&self, wanted: api::Export) -> Result<api::Carried, Error> {
+        nothing(&wanted.project)
+    }
+
+    async fn project_import(&self, wanted: api::Import) -> Result<api::Carried, Error> {
+        nothing(&wanted.from)
+    }
+
+    async fn who_changed(&self, _: api::WhoChanged) -> Result<Vec<api::Changed>, Error> {
+        Ok(vec![])
+    }
+
     async fn audit_verify(&self) -> Result<api::Audit, Error> {
         Ok(api::Audit { intact: true, runs: 0, events: 0, erased: 0, broken: vec![] })
     }

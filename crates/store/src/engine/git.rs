@@ -221,13 +221,15 @@ fn read(raw: &[u8]) -> Option<Record> {
     let (head, message) = text.split_once("\n\n")?;
     let field = |name: &'static str| head.lines().filter_map(move |line| line.strip_prefix(name));
     let parents = field("parent ").map(|parent| parent.parse().ok()).collect::<Option<_>>()?;
-    let mut when = field("committer ").next()?.rsplit(' ');
+    let committer = field("committer ").next()?;
+    let mut when = committer.rsplit(' ');
     let seconds = when.nth(1)?.parse().ok()?;
     Some(Record {
         parents,
         files: field("tree ").next()?.parse().ok()?,
         subject: message.lines().next().unwrap_or_default().to_owned(),
         provenance: Provenance::of(message),
+        by: committer.split(" <").next().unwrap_or_default().to_owned(),
         seconds,
     })
 }

@@ -20,6 +20,7 @@ mod files;
 #[cfg(test)]
 mod killed;
 
+pub(crate) use disk::hash;
 use disk::{Disk, Drafts, escape, unescape};
 use files::{Files, Top};
 
@@ -431,7 +432,7 @@ fn checked(name: &str) -> Result<(), Error> {
 fn read(bytes: &[u8]) -> Option<Record> {
     let text = std::str::from_utf8(bytes).ok()?.strip_prefix(HEAD)?;
     let (head, message) = text.split_once("\n\n")?;
-    let (mut parents, mut files, mut seconds) = (Vec::new(), None, None);
+    let (mut parents, mut files, mut signed) = (Vec::new(), None, None);
     for line in head.lines() {
         match line.split_once(' ')? {
             ("files", id) => files = Some(id.parse().ok()?),
@@ -439,17 +440,20 @@ fn read(bytes: &[u8]) -> Option<Record> {
             ("by", by) => {
                 let mut fields = by.split(' ');
                 let (name, email) = (fields.next()?, fields.next()?);
-                unescape(name).and(unescape(email))?;
-                seconds = Some(fields.next()?.parse().ok()?);
+                unescape(email)?;
+                let name = String::from_utf8(unescape(name)?).ok()?;
+                signed = Some((name, fields.next()?.parse().ok()?));
             }
             _ => return None,
         }
     }
+    let (by, seconds) = signed?;
     Some(Record {
         parents,
         files: files?,
         subject: message.lines().next().unwrap_or_default().to_owned(),
         provenance: Provenance::of(message),
-        seconds: seconds?,
+        by,
+        seconds,
     })
 }

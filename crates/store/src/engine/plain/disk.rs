@@ -336,7 +336,7 @@ impl Drafts<'_> {
 }
 
 /// Copies while it hashes: the name of the bytes, and how many there are.
-pub(super) fn hash(from: &mut dyn Read, to: &mut dyn io::Write) -> io::Result<(String, u64)> {
+pub(crate) fn hash(from: &mut dyn Read, to: &mut dyn io::Write) -> io::Result<(String, u64)> {
     let (mut hasher, mut total) = (Sha256::new(), 0u64);
     let mut buffer = vec![0u8; 64 << 10];
     loop {
