@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 pub use domain::{Effort, Instead, Service};
 use serde::{Deserialize, Serialize};
 
+pub use crate::archive::{Carried, Export, Import};
 pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
-pub use crate::keep::view::{Sweep, Swept, Usage};
+pub use crate::keep::view::{Binned, BinnedShown, EmptyBin, Restored, Sweep, Swept, Usage};
+pub use crate::whose::{Changed, WhoChanged, Whose};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.
 pub const VERSION: u32 = 1;

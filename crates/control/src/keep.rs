@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`view`] | the requests and answers, shared with clients |
 //! | `size` | what takes how much |
+//! | `bin` | what runs left that is no branch any more: looking at it, bringing it back, letting it go |
 //! | `sweep` | taking away what has served its time, and nothing that anybody could miss |
 
 pub mod view;
 
+mod bin;
 mod size;
 mod sweep;
 
@@ -28,6 +30,59 @@ impl Control {
         let (journal, artifacts, layout) =
             (self.journal(), std::sync::Arc::clone(&self.artifacts), self.layout.clone());
         self.blocking(move || size::usage(&*journal, &*artifacts, &layout)).await
+    }
+
+    /// What is in the recycle bin, the latest first.
+    ///
+    /// # Errors
+    /// When the journal or a tree cannot be read.
+    pub async fn bin_list(&self) -> Result<Vec<view::Binned>, Error> {
+        let bin = self.bin();
+        self.blocking(move || bin.list()).await
+    }
+
+    /// One entry of the bin, with the files that it has.
+    ///
+    /// # Errors
+    /// When the run has nothing in the bin.
+    pub async fn bin_fetch(&self, name: &str) -> Result<view::BinnedShown, Error> {
+        let (bin, run) = (self.bin(), self.resolve(name).await?);
+        self.blocking(move || bin.fetch(run)).await
+    }
+
+    /// Brings what a run left back as a branch.
+    ///
+    /// # Errors
+    /// When the run has nothing in the bin, or the branch is there already.
+    pub async fn bin_restore(&self, name: &str) -> Result<view::Restored, Error> {
+        let (bin, run) = (self.bin(), self.resolve(name).await?);
+        self.blocking(move || bin.restore(run)).await
+    }
+
+    /// Lets go of what is in the bin, for good; gives what went.
+    ///
+    /// # Errors
+    /// When one of the named runs has nothing in the bin: then nothing goes.
+    pub async fn bin_empty(&self, order: view::EmptyBin) -> Result<Vec<view::Binned>, Error> {
+        let mut runs = Vec::new();
+        for name in &order.runs {
+            runs.push(self.resolve(name).await?);
+        }
+        let (bin, one) = (self.bin(), std::sync::Arc::clone(&self.sweeping));
+        self.blocking(move || {
+            let _one = one.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            bin.empty(&runs)
+        })
+        .await
+    }
+
+    fn bin(&self) -> bin::Bin {
+        bin::Bin {
+            journal: self.journal(),
+            records: std::sync::Arc::clone(&self.records),
+            layout: self.layout.clone(),
+            now: self.clock().now(),
+        }
     }
 
     /// Takes away what has served its time. Runs that have not ended are left as they are.

@@ -24,10 +24,13 @@
 //! | [`vendors`], `health` | vendors' keys, in memory only; who did not answer lately |
 //! | `route` | which model a new mission begins with |
 //! | [`layout`] | where things lie under the home |
+//! | `archive` | a project in a standard form, and back |
+//! | `whose` | who changed a line, under which lease, and who let it in |
 //! | [`view`] | from what is on record to what is shown |
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod archive;
 pub mod audit;
 pub mod catalogue;
 pub mod costs;
@@ -57,6 +60,7 @@ mod room;
 mod route;
 mod start;
 mod unborn;
+mod whose;
 
 pub use control::{Control, Parts, deltas};
 pub use error::Error;

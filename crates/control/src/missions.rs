@@ -29,7 +29,7 @@ pub(crate) const ROLE: &str = "coder";
 /// The accountable human of a one-owner installation.
 pub(crate) const OWNER: &str = "human:owner";
 /// The record kind of a project.
-const PROJECT: &str = "project";
+pub(crate) const PROJECT: &str = "project";
 /// How long a run's lease holds, in milliseconds.
 const LEASE_TIME: u64 = 30 * 24 * 60 * 60 * 1000;
 /// The most bytes of instruction files that are placed into the system prompt.
@@ -37,9 +37,16 @@ const INSTRUCTIONS_LIMIT: u64 = 32 * 1024;
 
 /// What is on record of a project.
 #[derive(Debug, Serialize, Deserialize)]
-struct Project {
-    id: ProjectId,
-    root: PathBuf,
+pub(crate) struct Project {
+    pub(crate) id: ProjectId,
+    pub(crate) root: PathBuf,
+}
+
+impl Project {
+    /// The key of the record of the project of a repository.
+    pub(crate) fn key(root: &Path) -> String {
+        Digest::of(root.as_os_str().as_encoded_bytes()).to_string()
+    }
 }
 
 /// What the first events of a run say.
@@ -353,7 +360,7 @@ fn project_of(
     root: &Path,
     fresh: ProjectId,
 ) -> Result<ProjectId, Error> {
-    let key = Digest::of(root.as_os_str().as_encoded_bytes()).to_string();
+    let key = Project::key(root);
     let known = |records: &dyn kernel::port::Records| -> Result<Option<ProjectId>, Error> {
         let Some(record) = records.get(PROJECT, &key)? else { return Ok(None) };
         let project: Project = serde_json::from_slice(&record.body).map_err(internal)?;

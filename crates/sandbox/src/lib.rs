@@ -34,10 +34,10 @@ mod filter;
 mod init;
 #[cfg(target_os = "linux")]
 mod launch;
-#[cfg(all(target_os = "linux", feature = "parsers"))]
-pub mod parsers;
 #[cfg(target_os = "linux")]
 mod once;
+#[cfg(all(target_os = "linux", feature = "parsers"))]
+pub mod parsers;
 #[cfg(target_os = "linux")]
 mod resident;
 #[cfg(target_os = "linux")]

@@ -102,6 +102,34 @@ impl UseCases for Control {
         Control::sweep(self, order).await
     }
 
+    async fn bin_list(&self) -> Result<Vec<api::Binned>, Error> {
+        Control::bin_list(self).await
+    }
+
+    async fn bin_fetch(&self, run: &str) -> Result<api::BinnedShown, Error> {
+        Control::bin_fetch(self, run).await
+    }
+
+    async fn bin_restore(&self, run: &str) -> Result<api::Restored, Error> {
+        Control::bin_restore(self, run).await
+    }
+
+    async fn bin_empty(&self, order: api::EmptyBin) -> Result<Vec<api::Binned>, Error> {
+        Control::bin_empty(self, order).await
+    }
+
+    async fn project_export(&self, wanted: api::Export) -> Result<api::Carried, Error> {
+        Control::project_export(self, wanted).await
+    }
+
+    async fn project_import(&self, wanted: api::Import) -> Result<api::Carried, Error> {
+        Control::project_import(self, wanted).await
+    }
+
+    async fn who_changed(&self, wanted: api::WhoChanged) -> Result<Vec<api::Changed>, Error> {
+        Control::who_changed(self, wanted).await
+    }
+
     async fn audit_verify(&self) -> Result<api::Audit, Error> {
         Control::audit_verify(self).await
     }

@@ -67,6 +67,13 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/artifacts/{digest}", get(artifact_fetch::<U>))
         .route("/usage", get(usage::<U>))
         .route("/sweep", post(sweep::<U>))
+        .route("/bin", get(bin_list::<U>))
+        .route("/bin/empty", post(bin_empty::<U>))
+        .route("/bin/{run}", get(bin_fetch::<U>))
+        .route("/bin/{run}/restore", post(bin_restore::<U>))
+        .route("/export", post(project_export::<U>))
+        .route("/import", post(project_import::<U>))
+        .route("/audit/changed", post(who_changed::<U>))
         .route("/audit/verify", post(audit_verify::<U>))
         .route("/shutdown", post(shutdown::<U>))
         .route("/events", get(events::<U>));
@@ -263,6 +270,52 @@ async fn sweep<U: UseCases>(
     Body(order): Body<api::Sweep>,
 ) -> Answer<api::Swept> {
     Ok(Json(house.use_cases.sweep(order).await?))
+}
+
+async fn bin_list<U: UseCases>(State(house): State<House<U>>) -> Answer<Vec<api::Binned>> {
+    Ok(Json(house.use_cases.bin_list().await?))
+}
+
+async fn bin_fetch<U: UseCases>(
+    State(house): State<House<U>>,
+    Path(run): Path<String>,
+) -> Answer<api::BinnedShown> {
+    Ok(Json(house.use_cases.bin_fetch(&run).await?))
+}
+
+async fn bin_restore<U: UseCases>(
+    State(house): State<House<U>>,
+    Path(run): Path<String>,
+) -> Answer<api::Restored> {
+    Ok(Json(house.use_cases.bin_restore(&run).await?))
+}
+
+async fn bin_empty<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(order): Body<api::EmptyBin>,
+) -> Answer<Vec<api::Binned>> {
+    Ok(Json(house.use_cases.bin_empty(order).await?))
+}
+
+async fn project_export<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(wanted): Body<api::Export>,
+) -> Answer<api::Carried> {
+    Ok(Json(house.use_cases.project_export(wanted).await?))
+}
+
+async fn project_import<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(wanted): Body<api::Import>,
+) -> Answer<api::Carried> {
+    Ok(Json(house.use_cases.project_import(wanted).await?))
+}
+
+async fn who_changed<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(wanted): Body<api::WhoChanged>,
+) -> Answer<Vec<api::Changed>> {
+    Ok(Json(house.use_cases.who_changed(wanted).await?))
 }
 
 async fn audit_verify<U: UseCases>(State(house): State<House<U>>) -> Answer<api::Audit> {

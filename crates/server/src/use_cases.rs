@@ -77,6 +77,26 @@ pub trait UseCases: Send + Sync + 'static {
     fn usage(&self) -> impl Future<Output = Result<api::Usage, Error>> + Send;
     /// Takes away what has served its time.
     fn sweep(&self, order: api::Sweep) -> impl Future<Output = Result<api::Swept, Error>> + Send;
+    /// What is in the recycle bin.
+    fn bin_list(&self) -> impl Future<Output = Result<Vec<api::Binned>, Error>> + Send;
+    /// What a run has in the bin.
+    fn bin_fetch(&self, run: &str) -> impl Future<Output = Result<api::BinnedShown, Error>> + Send;
+    /// Brings what a run left back as a branch.
+    fn bin_restore(&self, run: &str) -> impl Future<Output = Result<api::Restored, Error>> + Send;
+    /// Lets go of what is in the bin.
+    fn bin_empty(&self, order: api::EmptyBin)
+    -> impl Future<Output = Result<Vec<api::Binned>, Error>> + Send;
+    /// Writes a project in a standard form.
+    fn project_export(&self, wanted: api::Export)
+    -> impl Future<Output = Result<api::Carried, Error>> + Send;
+    /// Brings an exported project in.
+    fn project_import(&self, wanted: api::Import)
+    -> impl Future<Output = Result<api::Carried, Error>> + Send;
+    /// Who changed a file or a line.
+    fn who_changed(
+        &self,
+        wanted: api::WhoChanged,
+    ) -> impl Future<Output = Result<Vec<api::Changed>, Error>> + Send;
     /// Verifies the chains of all runs.
     fn audit_verify(&self) -> impl Future<Output = Result<api::Audit, Error>> + Send;
     /// Asks the daemon to end. Its runs go on when it is started again.

@@ -17,7 +17,7 @@ use kernel::port::{Artifacts, Journal, Records, RunRow};
 use store::{PutBy, Skipped, Tree, TreeId};
 
 use super::view::{Item, Sweep, Swept};
-use super::{GONE, name_of, size};
+use super::{GONE, bin, name_of, size};
 use crate::error::{Error, Kind};
 use crate::layout::Layout;
 use crate::runs::Charter;
@@ -75,6 +75,8 @@ impl Ground {
                 swept.items.extend(self.workspace(row.run, &charter));
             }
         }
+        swept.items.extend(self.branches(&rows));
+        swept.items.extend(self.binned());
         swept.items.extend(self.left_overs(&rows));
         swept.items.extend(self.caches(&projects));
         swept.items.extend(self.unreferenced());
@@ -133,6 +135,65 @@ impl Ground {
         let put_by = workspace.put_by(&run.to_string())?;
         tree.keep(&run.to_string(), &self.snapshots(run)?)?;
         Ok(put_by)
+    }
+
+    /// Branches of runs that have ended long ago, whose workspaces are gone.
+    fn branches(&self, rows: &[RunRow]) -> Vec<Item> {
+        let Some(after) = self.order.branches else { return Vec::new() };
+        let old = |row: &&RunRow| row.status == "ended" && self.now.since(row.updated_at) >= after;
+        rows.iter().filter(old).filter_map(|row| self.branch(row.run)).collect()
+    }
+
+    fn branch(&self, run: RunId) -> Option<Item> {
+        // What stays with its workspace stays with its branch.
+        if self.layout.room(run).exists() {
+            return None;
+        }
+        let charter = Charter::read(&*self.journal, run).ok()?;
+        let tree = self.tree(charter.mission.project).ok()?;
+        let head = tree.branch_head(&charter.started.branch).ok()?;
+        let item = item("branch", run, 0);
+        if self.order.dry_run {
+            return Some(item);
+        }
+        let recycled = tree.left(&run.to_string()).and_then(|left| {
+            tree.branch_recycle(&charter.started.branch, left.as_ref(), bin::seconds(self.now))
+        });
+        Some(match recycled {
+            Ok(()) => {
+                let note = format!("{head} is in the bin: `regie bin restore {run}` brings it back");
+                Item { note: Some(note), ..item }
+            }
+            Err(error) => stays(item, view::with_causes(&error)),
+        })
+    }
+
+    /// What has been in the bin for long enough.
+    fn binned(&self) -> Vec<Item> {
+        let Some(after) = self.order.bin else { return Vec::new() };
+        let bin = bin::Bin {
+            journal: Arc::clone(&self.journal),
+            records: Arc::clone(&self.records),
+            layout: self.layout.clone(),
+            now: self.now,
+        };
+        let entries = match bin.list() {
+            Ok(entries) => entries,
+            Err(error) => return vec![stays(item("bin", "all of it", 0), view::with_causes(&error))],
+        };
+        let old =
+            entries.iter().filter(|entry| entry.at.is_some_and(|at| self.now.since(Timestamp(at)) >= after));
+        old.map(|entry| {
+            let item = item("bin", &entry.run, 0);
+            if self.order.dry_run {
+                return item;
+            }
+            match bin.forget(entry) {
+                Ok(()) => item,
+                Err(error) => stays(item, view::with_causes(&error)),
+            }
+        })
+        .collect()
     }
 
     /// A git dir that is there. None is made: what it should hold would be missing.
@@ -293,7 +354,7 @@ impl Ground {
             return Some(item);
         }
         let collected = || -> Result<(), Error> {
-            for run in &project.runs {
+            for run in project.runs.iter().filter(|run| !bin::was_emptied(&*self.records, **run)) {
                 tree.keep(&run.to_string(), &self.snapshots(*run)?)?;
             }
             // A run may have begun meanwhile; its index would not be seen.

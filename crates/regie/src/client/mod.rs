@@ -178,6 +178,34 @@ impl Client {
         self.post("/sweep", order).await
     }
 
+    pub(crate) async fn bin_list(&self) -> Result<Vec<api::Binned>, Error> {
+        self.get("/bin").await
+    }
+
+    pub(crate) async fn bin_fetch(&self, run: &str) -> Result<api::BinnedShown, Error> {
+        self.get(&format!("/bin/{}", name(run)?)).await
+    }
+
+    pub(crate) async fn bin_restore(&self, run: &str) -> Result<api::Restored, Error> {
+        self.post(&format!("/bin/{}/restore", name(run)?), &()).await
+    }
+
+    pub(crate) async fn bin_empty(&self, order: &api::EmptyBin) -> Result<Vec<api::Binned>, Error> {
+        self.post("/bin/empty", order).await
+    }
+
+    pub(crate) async fn project_export(&self, wanted: &api::Export) -> Result<api::Carried, Error> {
+        self.post("/export", wanted).await
+    }
+
+    pub(crate) async fn project_import(&self, wanted: &api::Import) -> Result<api::Carried, Error> {
+        self.post("/import", wanted).await
+    }
+
+    pub(crate) async fn who_changed(&self, wanted: &api::WhoChanged) -> Result<Vec<api::Changed>, Error> {
+        self.post("/audit/changed", wanted).await
+    }
+
     pub(crate) async fn audit_verify(&self) -> Result<api::Audit, Error> {
         self.post("/audit/verify", &()).await
     }

@@ -1,6 +1,8 @@
 //! What each command does: mostly one request, and its answer shown.
 
+mod archive;
 mod audit;
+mod bin;
 mod catalogue;
 mod config;
 mod costs;
@@ -100,9 +102,13 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Gate(Gate::Refuse(one)) => gate::answer(context, &one.gate, "refuse").await,
         Command::Gate(Gate::WasDone(one)) => gate::answer(context, &one.gate, "was_done").await,
         Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
-        Command::Audit(_) => audit::verify(context).await,
+        Command::Audit(args::Audit::Verify) => audit::verify(context).await,
+        Command::Audit(args::Audit::WhoChanged(args)) => audit::who_changed(context, &args.place).await,
+        Command::Export(args) => archive::export(context, args).await,
+        Command::Import(args) => archive::import(context, args).await,
         Command::Du => keep::usage(context).await,
         Command::Gc(args) => keep::sweep(context, &args).await,
+        Command::Bin(args) => bin::run(context, args).await,
         Command::Notify(args::Notify::Test) => notify::test(context).await,
         Command::Init(args) => init::run(&context.home, context.json, &args).await,
         Command::Config(args) => config::run(context, args),

@@ -13,6 +13,10 @@ const DAY_NANODOLLARS: u64 = 10 * DOLLAR;
 
 /// How long the workspace of a run that has ended is kept, in milliseconds: two weeks.
 const KEEP_MILLIS: u64 = 14 * 86_400_000;
+/// How long the branch of a run that has ended stays one, in milliseconds: thirty days.
+const KEEP_BRANCHES_MILLIS: u64 = 30 * 86_400_000;
+/// How long the bin keeps what is in it, in milliseconds: ninety days.
+const KEEP_BIN_MILLIS: u64 = 90 * 86_400_000;
 /// What all caches may take, in bytes.
 const KEEP_BYTES: u64 = 10 << 30;
 
@@ -49,6 +53,8 @@ pub(crate) enum Key {
     NotifySecretEnv,
     KeepWorkspaces,
     KeepCaches,
+    KeepBranches,
+    KeepBin,
     LimitMemory,
     LimitProcesses,
     LimitDisk,
@@ -59,7 +65,7 @@ pub(crate) enum Key {
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 26] = [
+pub(crate) const KEYS: [Key; 28] = [
     Key::Done,
     Key::Model,
     Key::Effort,
@@ -79,6 +85,8 @@ pub(crate) const KEYS: [Key; 26] = [
     Key::NotifySecretEnv,
     Key::KeepWorkspaces,
     Key::KeepCaches,
+    Key::KeepBranches,
+    Key::KeepBin,
     Key::LimitMemory,
     Key::LimitProcesses,
     Key::LimitDisk,
@@ -111,6 +119,8 @@ impl Key {
             Self::NotifySecretEnv => ("notify", "webhook_secret_env"),
             Self::KeepWorkspaces => ("keep", "workspaces"),
             Self::KeepCaches => ("keep", "caches"),
+            Self::KeepBranches => ("keep", "branches"),
+            Self::KeepBin => ("keep", "bin"),
             Self::LimitMemory => ("limits", "memory"),
             Self::LimitProcesses => ("limits", "processes"),
             Self::LimitDisk => ("limits", "disk"),
@@ -181,6 +191,10 @@ impl Key {
                  stays in Regie's git directory."
             }
             Self::KeepCaches => "What the caches of all projects may take together; the least used go first.",
+            Self::KeepBranches => {
+                "How long the branch of a run that has ended stays one. Then it goes into the bin (`regie bin`)."
+            }
+            Self::KeepBin => "How long what is in the bin stays there.",
             Self::LimitMemory => {
                 "Memory of one step with all that it starts, and of each of its processes: half of this machine's\n\
                  unless you say otherwise."
@@ -216,7 +230,7 @@ impl Key {
             Self::NotifyWebhook => Kind::Addresses,
             Self::NotifyEvents => Kind::Events,
             Self::NotifySecretEnv => Kind::Text,
-            Self::KeepWorkspaces => Kind::Age,
+            Self::KeepWorkspaces | Self::KeepBranches | Self::KeepBin => Kind::Age,
             Self::KeepCaches | Self::LimitMemory | Self::LimitDisk => Kind::Size,
             Self::ExportAllow | Self::ExportAsk | Self::ExportDeny => Kind::Findings,
         }
@@ -236,6 +250,8 @@ impl Key {
             | Self::NotifySecretEnv
             | Self::KeepWorkspaces
             | Self::KeepCaches
+            | Self::KeepBranches
+            | Self::KeepBin
             | Self::LimitMemory
             | Self::LimitProcesses
             | Self::LimitDisk
@@ -298,6 +314,8 @@ impl Key {
             Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
             Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),
             Self::KeepCaches => Value::Size(KEEP_BYTES),
+            Self::KeepBranches => Value::Age(KEEP_BRANCHES_MILLIS),
+            Self::KeepBin => Value::Age(KEEP_BIN_MILLIS),
             Self::LimitMemory => Value::Size(sandbox::Limits::of_this_machine().memory_bytes),
             Self::LimitProcesses => Value::Count(sandbox::Limits::default().processes),
             Self::LimitDisk => Value::Size(sandbox::Limits::default().disk_bytes),

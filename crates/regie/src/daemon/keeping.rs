@@ -72,6 +72,8 @@ async fn sweep(control: &Control, home: &Home) {
         dry_run: false,
         older_than: config.amount(Key::KeepWorkspaces),
         caches: config.amount(Key::KeepCaches),
+        branches: Some(config.amount(Key::KeepBranches)),
+        bin: Some(config.amount(Key::KeepBin)),
     };
     match control.sweep(order).await {
         Ok(swept) => {

@@ -1,8 +1,10 @@
 //! The command line as its users meet it: the real binary, the real daemon, a scripted model.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that cannot go on has failed")]
 
+mod archive;
 mod bad_input;
 mod batch;
+mod bin;
 mod compaction;
 mod configuration;
 mod count;
@@ -44,5 +46,6 @@ mod terminal;
 mod toolchains;
 mod undo;
 mod upgrade;
+mod whose;
 mod wires;
 mod world;

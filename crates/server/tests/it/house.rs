@@ -198,6 +198,34 @@ impl UseCases for House {
         Ok(api::Swept { dry_run: order.dry_run, ..api::Swept::default() })
     }
 
+    async fn bin_list(&self) -> Result<Vec<api::Binned>, Error> {
+        Ok(vec![])
+    }
+
+    async fn bin_fetch(&self, run: &str) -> Result<api::BinnedShown, Error> {
+        nothing(run)
+    }
+
+    async fn bin_restore(&self, run: &str) -> Result<api::Restored, Error> {
+        nothing(run)
+    }
+
+    async fn bin_empty(&self, _: api::EmptyBin) -> Result<Vec<api::Binned>, Error> {
+        Ok(vec![])
+    }
+
+    async fn project_export(&self, wanted: api::Export) -> Result<api::Carried, Error> {
+        nothing(&wanted.project)
+    }
+
+    async fn project_import(&self, wanted: api::Import) -> Result<api::Carried, Error> {
+        nothing(&wanted.from)
+    }
+
+    async fn who_changed(&self, _: api::WhoChanged) -> Result<Vec<api::Changed>, Error> {
+        Ok(vec![])
+    }
+
     async fn audit_verify(&self) -> Result<api::Audit, Error> {
         Ok(api::Audit { intact: true, runs: 0, events: 0, erased: 0, broken: vec![] })
     }
