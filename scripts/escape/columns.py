@@ -18,7 +18,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOST_OUTPUT = 256 << 20
 MiB = 1 << 20
 LIMITS = {"memory_bytes": 256 * MiB, "processes": 128, "open_files": 1024, "file_size_bytes": 64 * MiB,
-          "cpu_seconds": None, "scratch_bytes": 64 * MiB}
+          "cpu_seconds": None, "scratch_bytes": 64 * MiB, "disk_bytes": 256 * MiB, "disk_files": 20_000}
 
 
 class Result:
@@ -35,6 +35,7 @@ class Result:
             return f"{said[-1][0]} {said[-1][1]}"
         for words, errno in [("Read-only file system", "EROFS"), ("Permission denied", "EACCES"),
                              ("Operation not permitted", "EPERM"), ("Invalid cross-device link", "EXDEV"),
+                             ("Function not implemented", "ENOSYS"),
                              ("No such file or directory", "ENOENT"), ("nonexistent", "ENOENT"), ("not found", "ENOENT"),
                              ("outside of the workspace", "by the tool"),
                              ("not a directory", "ENOTDIR"), ("File size limit", "EFBIG")]:
@@ -308,7 +309,7 @@ class Runner:
             raise RuntimeError(f"the step was not held: {jail}")
         text = output["text"]
         note = next((line for line in text.splitlines() if "limit" in line or "time" in line), "")
-        return Result(text, output["exit_code"] if tool in ("shell", "setup") else int(output["is_error"]), note=note[:60])
+        return Result(text, output["exit_code"] if tool in ("shell", "setup") else int(output["is_error"]), note=note.split(":")[0].lstrip("[")[:64])
 
     def kill(self, step):
         self.say({"type": "kill", "step": step, "fence": 1})

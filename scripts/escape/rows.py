@@ -369,8 +369,8 @@ row(B, "sparse-file", "makes a file of 8 TiB (bound 64 MiB)", "./probe sparse 81
 row(B, "scratch-fill", "fills /tmp and /dev/shm (bound 64 MiB each)", "head -c 200M /dev/zero > /tmp/regie-fill; head -c 200M /dev/zero > /dev/shm/regie-fill", reached=lambda seen: seen.size_of("/tmp/regie-fill", "/dev/shm/regie-fill") > 128 << 20)
 row(B, "output-flood", "prints 512 MiB", "./probe flood 512", reached=lambda seen: max(seen.result.size, seen.size_of(seen.world.spool)) > 100 << 20, seconds=60)
 row(B, "spin", "uses the processor for ever (bound 3 s)", "./probe spin & wait", reached=lambda seen: seen.lingers("regie-spin"), seconds=3)
-row(B, "disk-fill", "writes 1 GiB in files below the bound of one", "./probe disk-bomb 1024", reached=lambda seen: seen.size_of(seen.world.work) > 900 << 20, seconds=60)
-row(B, "many-files", "makes 300,000 files", "./probe file-bomb 300000", reached=lambda seen: seen.count() >= 300000, seconds=90)
+row(B, "disk-fill", "writes 1 GiB in files below the bound of one (bound 256 MiB in all)", "./probe disk-bomb 1024", reached=lambda seen: seen.size_of(seen.world.work) > 900 << 20, seconds=60)
+row(B, "many-files", "makes 300,000 files (bound 20,000)", "./probe file-bomb 300000", reached=lambda seen: seen.count() >= 300000, seconds=90)
 
 # What a program is ----------------------------------------------------------------------------------------------
 

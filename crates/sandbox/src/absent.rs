@@ -6,7 +6,7 @@ use std::{
     process::{ChildStderr, ChildStdout, ExitStatus},
 };
 
-use crate::{Check, Error, Plan, Status};
+use crate::{Bound, Check, Error, Plan, Status};
 
 /// Where the launcher is found; it starts nothing on this system.
 #[derive(Clone, Debug)]
@@ -96,6 +96,12 @@ impl Child {
         match self.never {}
     }
 
+    /// The bound that it has reached.
+    #[must_use]
+    pub fn bound(&self) -> Option<Bound> {
+        match self.never {}
+    }
+
     /// What is enforced.
     #[must_use]
     pub fn status(&self) -> &Status {
@@ -150,6 +156,14 @@ impl Killer {
 /// Ends at once: there is nothing to launch.
 pub fn launch_main() -> ! {
     std::process::exit(125)
+}
+
+/// A tool that a launcher becomes; there is none on this system.
+pub type Resident = fn(&[OsString]) -> i32;
+
+/// Ends at once: there is nothing to launch.
+pub fn launch_resident_main(_: Resident) -> ! {
+    launch_main()
 }
 
 /// Says that this system has no jail.

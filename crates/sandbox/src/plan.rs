@@ -27,6 +27,9 @@ pub struct Plan {
     pub network: Network,
     /// What happens when this machine cannot enforce the plan.
     pub posture: Posture,
+    /// What may be executed of what can be seen.
+    #[serde(default)]
+    pub exec: Exec,
 }
 
 impl Plan {
@@ -50,6 +53,7 @@ impl Plan {
             limits: Limits::default(),
             network: Network::None,
             posture: Posture::Deny,
+            exec: Exec::Any,
         }
     }
 
@@ -151,12 +155,15 @@ pub enum Access {
     Link,
 }
 
-/// What a step may use up. Memory, open files, file size and CPU time are counted per process
-/// (the kernel's resource limits), `processes` over the whole jail.
+/// What a step may use up. Open files, file size and CPU time are counted per process (the kernel's resource
+/// limits), `processes` over the whole jail by the kernel, memory by both, and what is written to disk over the
+/// whole jail by its launcher, which ends all of it with a [`crate::Bound`]. Where there are control groups, the
+/// kernel counts memory and processes of the jail by one, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Private writable memory of one process, in bytes. Address space that is only reserved
-    /// is not counted, as JavaScript and Java engines reserve far more than they use.
+    /// Memory of the step as a whole, in bytes: its processes, its scratch and what they share. No single
+    /// process gets more private writable memory either. Address space that is only reserved is not counted,
+    /// as JavaScript and Java engines reserve far more than they use.
     pub memory_bytes: u64,
     /// Processes and threads alive at once in the jail. For a caller that is root the bound
     /// is looser by about 300, the kernel's reserve of process ids.
@@ -169,6 +176,42 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
     /// Size of each private temporary file system, in bytes.
     pub scratch_bytes: u64,
+    /// What the step as a whole may write to disk, in bytes; nine tenths of what is free there at most.
+    #[serde(default = "Limits::usual_disk_bytes")]
+    pub disk_bytes: u64,
+    /// The files that the step as a whole may make on disk; nine tenths of what is free there at most.
+    #[serde(default = "Limits::usual_disk_files")]
+    pub disk_files: u64,
+}
+
+impl Limits {
+    /// The default limits, with as much memory as suits this machine: half of it, but 4 GiB where that is at
+    /// most three quarters.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        #[cfg(target_os = "linux")]
+        let memory = {
+            let found = rustix::system::sysinfo();
+            found.totalram.saturating_mul(found.mem_unit.into())
+        };
+        #[cfg(not(target_os = "linux"))]
+        let memory = u64::MAX;
+        Self { memory_bytes: Self::suitable(memory), ..Self::default() }
+    }
+
+    fn suitable(memory: u64) -> u64 {
+        let bytes = (memory / 2).max((memory / 4 * 3).min(Self::default().memory_bytes));
+        // In whole MiB, as people read it.
+        bytes >> 20 << 20
+    }
+
+    const fn usual_disk_bytes() -> u64 {
+        16 << 30
+    }
+
+    const fn usual_disk_files() -> u64 {
+        1_000_000
+    }
 }
 
 impl Default for Limits {
@@ -180,6 +223,8 @@ impl Default for Limits {
             file_size_bytes: 1 << 30,
             cpu_seconds: None,
             scratch_bytes: 1 << 30,
+            disk_bytes: Self::usual_disk_bytes(),
+            disk_files: Self::usual_disk_files(),
         }
     }
 }
@@ -195,6 +240,23 @@ pub enum Network {
     /// sockets, which belong to that namespace too, are held by Landlock (ABI 6), without which such a
     /// plan is refused.
     Host,
+}
+
+/// What may be executed in a jail, beside what each [`Access`] says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exec {
+    /// Any program in there.
+    #[default]
+    Any,
+    /// The plan's own program, once, with what the system needs to start it; nothing by any process after it:
+    /// neither another program, nor the same again, nor one without a file. Nothing in a temporary directory
+    /// can be loaded as code.
+    Once,
+    /// Nothing at all: the launcher itself becomes the tool that its binary brings along (see
+    /// [`crate::Resident`]), `argv` being its arguments. It is one process, makes no code and opens no socket.
+    /// The plan's environment is not given to it.
+    Resident,
 }
 
 /// What happens when the machine cannot enforce a plan.
@@ -215,4 +277,24 @@ fn is_plain(path: &Path) -> bool {
     path.is_absolute()
         && !has_nul(path.as_os_str())
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Limits;
+
+    #[test]
+    fn a_step_gets_what_the_machine_can_spare() {
+        for (machine, step) in [(64, 32), (8, 4), (6, 4), (4, 3), (0, 0)] {
+            assert_eq!(Limits::suitable(machine << 30), step << 30);
+        }
+        assert_eq!(Limits::suitable((64 << 30) + 5000), 32 << 30);
+    }
+
+    #[test]
+    fn limits_of_before_are_read() {
+        let text = r#"{"memory_bytes":1,"processes":2,"open_files":3,"file_size_bytes":4,"cpu_seconds":null,"scratch_bytes":5}"#;
+        let limits: Limits = serde_json::from_str(text).unwrap();
+        assert_eq!((limits.disk_bytes, limits.disk_files), (16 << 30, 1_000_000));
+    }
 }

@@ -20,7 +20,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{Failure, Network, Part, Plan, Posture, sys::Net};
+use crate::{Bound, Failure, Network, Part, Plan, Posture, sys::Net};
 
 /// A frame beyond this is no plan of ours.
 const MAX_BYTES: u32 = 64 << 20;
@@ -107,6 +107,8 @@ pub(crate) enum Answer {
     Network,
     /// Nothing was started.
     Failed(Failure),
+    /// What was started has reached a bound and was ended. Comes second, when at all.
+    Ended(Bound),
 }
 
 /// The most descriptors of one frame.

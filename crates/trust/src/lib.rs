@@ -5,6 +5,7 @@
 //! | [`policy`] | the rules: deny → ask → allow, the strictest match wins; pure |
 //! | [`proof`] | what a proposal must show before an approval in advance covers its merge |
 //! | [`export`] | the export gate: what of a proposal others would execute or trust |
+//! | [`provenance`] | where the arguments of a call come from: the owner, the system, or a stranger's text; pure |
 //! | [`leases`] | a run's authority as records: grant, revoke, and the pure subset check |
 //! | [`door`] | the kernel's `Authority` port: reads the lease, judges, holds the daily cap |
 //!
@@ -16,6 +17,7 @@ pub mod export;
 pub mod leases;
 pub mod policy;
 pub mod proof;
+pub mod provenance;
 
 pub use door::{DayCap, Door, Export, History};
 pub use policy::{Case, Policy, Ruling};

@@ -126,6 +126,24 @@ fn streams_pass_through_and_exit_codes_say_how_it_ended() {
 }
 
 #[test]
+fn what_all_of_it_uses_up_ends_all_of_it_and_is_said_in_a_line() {
+    let owner = Owner::new();
+    let many = "for i in $(seq 20000); do : > f$i; done; sleep 20";
+    let much = "for i in 1 2 3 4 5 6 7 8; do head -c 10000000 /dev/zero > big$i; done; sleep 20";
+    let full = "for i in a b; do head -c 60000000 /dev/zero > /tmp/$i; done; sleep 20";
+    for (bound, script, words) in [
+        (["--files", "500"], many, "limit of 500 new files reached"),
+        (["--disk", "32M"], much, "disk limit of 32 MiB of new data reached"),
+        (["--memory", "64M"], full, "memory limit of 64 MiB reached"),
+    ] {
+        let said = owner.run(&[&bound[..], &["--", "sh", "-c", script]].concat());
+        assert_eq!(said.code, Some(137), "{said:?}");
+        assert!(said.err.contains(words) && said.err.lines().count() == 1, "{said:?}");
+    }
+    assert_eq!(owner.run(&["--", "sh", "-c", "rm -f f* big*; echo on"]).out, "on\n");
+}
+
+#[test]
 fn an_interruption_ends_the_jail_and_leaves_nothing_behind() {
     let owner = Owner::new();
     let mark = format!("{}", 100_000_000 + u64::from(std::process::id()));
@@ -165,14 +183,19 @@ fn what_is_denied_is_not_there_and_what_is_named_is_the_only_thing_written() {
     let said = owner.shell(&["--write", "out"], "cat s/main && echo x > out/new; echo x > top");
     assert_eq!(said.out, "src/main", "{said:?}");
     assert!(owner.read("out/new").is_some() && owner.read("top").is_none());
-    // Tier 0 writes nothing and executes nothing of it.
+    // Tier 0 writes nothing, and executes nothing but the one program.
     owner.put("run.sh", "#!/bin/sh\necho ran\n");
     fs::set_permissions(owner.work().join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
-    let said =
-        owner.shell(&["--tier", "0"], "cat s/main; ./run.sh; echo x > top; echo x > /tmp/y && cat /tmp/y");
-    assert_eq!(said.out, "src/mainx\n", "{said:?}");
+    let script = "read l < s/main; echo $l; cat s/main; env echo x; ./run.sh; echo x > top; cp run.sh /tmp; \
+        echo x > /tmp/y && read l < /tmp/y && echo $l";
+    let said = owner.shell(&["--tier", "0"], script);
+    assert_eq!(said.out, "src/main\nx\n", "{said:?}");
+    assert!(said.err.contains("not implemented"), "{said:?}");
     assert!(owner.read("top").is_none());
     assert_eq!(owner.run(&["--", "./run.sh"]).out, "ran\n");
+    // What it is to execute is in its view alone.
+    assert_eq!(owner.run(&["--tier", "0", "--", "./run.sh"]).code, Some(126));
+    assert_eq!(owner.run(&["--tier", "0", "--", "cat", "s/main"]).out, "src/main");
 }
 
 #[test]
@@ -283,7 +306,7 @@ fn explain_says_what_each_mount_comes_from_and_starts_nothing() {
     assert_eq!(said.code, Some(0), "{said:?}");
     for part in [
         "program    touch ran",
-        "2 GiB of memory a process",
+        "2 GiB of memory in all and a process",
         "--deny a/secret: covered by something empty",
         "--deny **/*.pem: nothing new can be made in it",
         "is read-only, as a new file in it could be one",
@@ -303,5 +326,8 @@ fn explain_says_what_each_mount_comes_from_and_starts_nothing() {
         (&"cover".into(), &"denied".into(), &"--deny a/secret".into())
     );
     assert_eq!(said["status"]["state"], "enforced", "{said}");
+    assert_eq!((&said["tier"], &said["exec"]), (&1.into(), &"any".into()), "{said}");
+    let said = finish(owner.command("explain", &["--tier", "0", "--json", "--", "true"])).json();
+    assert_eq!((&said["tier"], &said["exec"]), (&0.into(), &"once".into()), "{said}");
     assert!(owner.read("ran").is_none());
 }

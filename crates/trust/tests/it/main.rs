@@ -5,4 +5,5 @@ mod door;
 mod export;
 mod leases;
 mod policy;
+mod provenance;
 mod world;

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use ::sandbox::compile::{Absent, Base, Compiled, Machine, Pattern, Rule, Rules, Verb, compile};
-use ::sandbox::{Limits, Network, Plan, Posture};
+use ::sandbox::{Exec, Limits, Network, Plan, Posture};
 
 use super::{Net, Options, refused, resolved};
 use crate::failure::Failure;
@@ -60,13 +60,16 @@ pub(super) fn make(regie: Option<&Path>, options: &Options) -> Result<Made, Fail
     let rules = rules(regie, options, &cwd)?;
     let compiled = compile(&rules, &Machine).map_err(|error| refused(error.to_string()))?;
     let (env, unset) = env(&options.env)?;
-    let mut limits = Limits::default();
+    let mut limits = Limits::of_this_machine();
     limits.memory_bytes = options.memory.unwrap_or(limits.memory_bytes);
     limits.processes = options.processes.unwrap_or(limits.processes);
+    limits.disk_bytes = options.disk.unwrap_or(limits.disk_bytes);
+    limits.disk_files = options.files.unwrap_or(limits.disk_files);
     let mut plan = Plan::new(&cwd, options.command.iter().cloned());
     plan.mounts = compiled.mounts();
     plan.limits = limits;
     plan.posture = Posture::Deny;
+    plan.exec = if options.tier == 0 { Exec::Once } else { Exec::Any };
     plan.network = match options.net {
         Net::None => Network::None,
         Net::Host => Network::Host,
