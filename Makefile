@@ -94,7 +94,7 @@ fuzz: ## Each parser, and the compiler of path rules, for FUZZ_SECONDS (600), gu
 many: ## A million files in a workspace, and random path rules by the hundred thousand
 	REGIE_PROOF=1 $(CARGO) nextest run --locked --package sandbox --package runner --package regie compile:: very_many
 
-proof: crash escape injection many projects wires fuzz bench-engine bench-models bench-store ## The long campaigns
+proof: crash escape injection projects wires fuzz bench-engine bench-models bench-store ## The long campaigns
 
 dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"
