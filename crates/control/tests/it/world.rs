@@ -434,6 +434,10 @@ impl<T: Records> Records for Breakable<T> {
         self.part.put(kind, key, expected, body)
     }
 
+    fn put_all(&self, writes: &[kernel::port::Put<'_>]) -> Result<(), RecordError> {
+        self.part.put_all(writes)
+    }
+
     fn kinds(&self) -> Result<Vec<String>, RecordError> {
         self.part.kinds()
     }

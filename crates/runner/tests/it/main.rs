@@ -10,6 +10,7 @@ mod git;
 mod images;
 mod inherited;
 mod offload;
+mod paths;
 mod posture;
 mod recovery;
 mod services;

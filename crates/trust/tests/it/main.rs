@@ -3,6 +3,8 @@
 
 mod door;
 mod export;
+mod halt;
 mod leases;
+mod narrowing;
 mod policy;
 mod world;
