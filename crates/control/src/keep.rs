@@ -3,11 +3,13 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`view`] | the requests and answers, shared with clients |
+//! | `hand` | whose hand takes it away: decided and on record first |
 //! | `size` | what takes how much |
 //! | `sweep` | taking away what has served its time, and nothing that anybody could miss |
 
 pub mod view;
 
+mod hand;
 mod size;
 mod sweep;
 
@@ -17,6 +19,7 @@ use domain::RunId;
 
 use crate::Control;
 use crate::error::Error;
+use hand::Hand;
 use view::{Sweep, Swept, Usage};
 
 impl Control {
@@ -35,12 +38,31 @@ impl Control {
     /// # Errors
     /// When the journal cannot be read. What cannot be taken away is part of the answer.
     pub async fn sweep(&self, order: Sweep) -> Result<Swept, Error> {
+        let records = std::sync::Arc::clone(&self.records);
+        let hand = Hand::owner(records, std::sync::Arc::clone(&self.ports.rng), self.clock().now());
+        self.sweep_by(hand, order).await
+    }
+
+    /// The same, by the service that does it once a day: under a lease of its own, and not while everything is
+    /// halted.
+    ///
+    /// # Errors
+    /// Also when it may not.
+    pub async fn sweep_due(&self, order: Sweep) -> Result<Swept, Error> {
+        self.check_halt().await?;
+        let (records, rng) = (std::sync::Arc::clone(&self.records), std::sync::Arc::clone(&self.ports.rng));
+        let now = self.clock().now();
+        let hand = self.blocking(move || Hand::keeper(records, rng, now)).await?;
+        self.sweep_by(hand, order).await
+    }
+
+    async fn sweep_by(&self, hand: Hand, order: Sweep) -> Result<Swept, Error> {
         let ground = sweep::Ground {
             journal: self.journal(),
             records: std::sync::Arc::clone(&self.records),
             artifacts: std::sync::Arc::clone(&self.artifacts),
             layout: self.layout.clone(),
-            now: self.clock().now(),
+            hand,
             order,
         };
         let one = std::sync::Arc::clone(&self.sweeping);

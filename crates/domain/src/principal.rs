@@ -104,7 +104,9 @@ mod tests {
         for good in ["human:owner", "agent:coder", "svc:keeper", "node:desk-2"] {
             assert_eq!(good.parse::<Principal>().unwrap().to_string(), good);
         }
-        for bad in ["", "owner", "human:", "root:x", "agent:Coder", "agent:2", "svc:a b", "human:a:b", "node:\n"] {
+        for bad in
+            ["", "owner", "human:", "root:x", "agent:Coder", "agent:2", "svc:a b", "human:a:b", "node:\n"]
+        {
             assert!(bad.parse::<Principal>().unwrap_err().to_string().contains("is no principal"), "{bad:?}");
         }
     }

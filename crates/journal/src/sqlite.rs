@@ -227,7 +227,9 @@ impl Records for SqliteJournal {
         for Put { kind, key, expected, body } in writes {
             // Each is checked before the first is written.
             if owned.iter().any(|write: &record::Write| write.kind == *kind && write.key == *key) {
-                return Err(RecordError::Storage(format!("record {kind}/{key} would be written twice at once")));
+                return Err(RecordError::Storage(format!(
+                    "record {kind}/{key} would be written twice at once"
+                )));
             }
             let (kind, key) = ((*kind).to_owned(), (*key).to_owned());
             owned.push(record::Write { kind, key, expected: *expected, body: body.to_vec() });

@@ -12,8 +12,8 @@ use domain::{Decision, Millis, StepKind, Verdict};
 use kernel::port::{Action, Authority, Journal, Records};
 
 use crate::export::Rules;
-use crate::{halt, leases};
 use crate::policy::{Case, MERGE, Policy, Ruling};
+use crate::{halt, leases};
 
 /// How long a gate stays open.
 const PATIENCE: Millis = 7 * 24 * 60 * 60 * 1000;

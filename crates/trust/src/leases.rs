@@ -58,7 +58,9 @@ pub enum Error {
     #[error("lease {0} lies deeper than {DEEPEST} below its root; narrow one that is nearer to it")]
     TooDeep(LeaseId),
     /// It would hold what is the owner's alone.
-    #[error("no lease can hold `{0}`: snapshots, backups, leases, the vault and the halt are the owner's own")]
+    #[error(
+        "no lease can hold `{0}`: snapshots, backups, leases, the vault and the halt are the owner's own"
+    )]
     Owners(String),
     /// It would be held by nobody that there is.
     #[error("the lease cannot be granted")]
@@ -171,6 +173,23 @@ pub fn list(records: &dyn Records) -> Result<Vec<Lease>, RecordError> {
 /// # Errors
 /// When it is missing or cannot be written; then nothing of it was taken back.
 pub fn revoke(records: &dyn Records, id: LeaseId) -> Result<Lease, Error> {
+    change(records, id, |lease| (!lease.revoked).then(|| Lease { revoked: true, ..lease }))
+}
+
+/// Lets a lease end at an instant, and with it at once all that came from it: what it was for is over.
+///
+/// # Errors
+/// When it is missing or cannot be written; then nothing of it has ended.
+pub fn end(records: &dyn Records, id: LeaseId, at: Timestamp) -> Result<Lease, Error> {
+    change(records, id, |lease| (lease.expires_at > at).then(|| Lease { expires_at: at, ..lease }))
+}
+
+/// Changes a lease and all that came from it in one write; those of which nothing is to be changed stay.
+fn change(
+    records: &dyn Records,
+    id: LeaseId,
+    changed: impl Fn(Lease) -> Option<Lease>,
+) -> Result<Lease, Error> {
     loop {
         let chain = chain(records, id)?;
         let root = root(&chain, id);
@@ -178,9 +197,8 @@ pub fn revoke(records: &dyn Records, id: LeaseId) -> Result<Lease, Error> {
         let mut taken = Vec::new();
         for member in family.below(id) {
             let lease = own(records, member)?;
-            if !lease.revoked {
-                let epoch = lease.epoch;
-                let lease = Lease { revoked: true, ..lease };
+            let epoch = lease.epoch;
+            if let Some(lease) = changed(lease) {
                 taken.push((member.to_string(), epoch, body(&lease, epoch.saturating_add(1))?));
             }
         }
@@ -188,11 +206,12 @@ pub fn revoke(records: &dyn Records, id: LeaseId) -> Result<Lease, Error> {
             return read(records, id);
         }
         let (key, listed) = (root.to_string(), json(id, &family)?);
-        let leases = taken.iter().map(|(key, expected, body)| Put { kind: KIND, key, expected: *expected, body });
+        let leases =
+            taken.iter().map(|(key, expected, body)| Put { kind: KIND, key, expected: *expected, body });
         // Also where there is none yet: a first child that is minted at this moment must not slip by.
         let family = Put { kind: FAMILY, key: &key, expected: version, body: &listed };
         match records.put_all(&leases.chain([family]).collect::<Vec<_>>()) {
-            // Somebody changed one in between: a revocation is never lost to that.
+            // Somebody changed one in between: a change is never lost to that.
             Ok(()) | Err(RecordError::Moved { .. }) => {}
             Err(source) => return Err(Error::Records { lease: id, source }),
         }
@@ -285,9 +304,8 @@ fn own(records: &dyn Records, id: LeaseId) -> Result<Lease, Error> {
 }
 
 fn family(records: &dyn Records, root: LeaseId) -> Result<(Family, u64), Error> {
-    let found = records
-        .get(FAMILY, &root.to_string())
-        .map_err(|source| Error::Records { lease: root, source })?;
+    let found =
+        records.get(FAMILY, &root.to_string()).map_err(|source| Error::Records { lease: root, source })?;
     let Some(record) = found else { return Ok((Family::default(), 0)) };
     let family =
         serde_json::from_slice(&record.body).map_err(|source| Error::Damaged { lease: root, source })?;

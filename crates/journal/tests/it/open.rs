@@ -172,6 +172,7 @@ fn records_that_are_written_together_are_all_written_or_none() {
     assert!(matches!(moved, Err(RecordError::Moved { key, current: 1, expected: 0, .. }) if key == "b"));
     assert!(journal.put_all(&[put("a", 1, b"2"), put("a", 2, b"3")]).is_err(), "each is written once");
     journal.put_all(&[]).unwrap();
-    let rows: Vec<_> = journal.list("lease").unwrap().into_iter().map(|row| (row.key, row.version, row.body)).collect();
+    let rows: Vec<_> =
+        journal.list("lease").unwrap().into_iter().map(|row| (row.key, row.version, row.body)).collect();
     assert_eq!(rows, [("a".to_owned(), 1, b"1".to_vec()), ("b".to_owned(), 1, b"1".to_vec())]);
 }

@@ -1,8 +1,19 @@
-//! `regie audit verify`: the record, link by link.
+//! `regie audit verify`: the record, link by link; `regie audit acts`: what was done outside of any run.
 
-use super::Context;
+use super::{Context, lease};
 use crate::failure::{Exit, Failure};
 use crate::screen::{self, style, text};
+
+pub(super) async fn acts(context: &Context) -> Result<Exit, Failure> {
+    let acts = context.connect().await?.act_list().await?;
+    if context.json {
+        screen::put_json(&acts)?;
+        return Ok(Exit::Done);
+    }
+    let shown: String = acts.iter().map(|act| format!("{}\n", text::line(&lease::act_line(act)))).collect();
+    screen::put(if acts.is_empty() { "nothing was done outside of runs\n" } else { &shown })?;
+    Ok(Exit::Done)
+}
 
 pub(super) async fn verify(context: &Context) -> Result<Exit, Failure> {
     let audit = context.connect().await?.audit_verify().await?;

@@ -8,7 +8,9 @@ mod count;
 mod fork;
 mod gate;
 mod goal;
+mod halt;
 mod keep;
+mod lease;
 mod log;
 mod model_script;
 mod notify;
@@ -28,6 +30,8 @@ use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 pub(crate) use config::place;
 pub(crate) use count::Count;
+pub(crate) use halt::Halt;
+pub(crate) use lease::{Lease, Reach};
 pub(crate) use sandbox::Sandbox;
 
 use crate::args::{self, Args, Command, Gate};
@@ -100,7 +104,10 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Gate(Gate::Refuse(one)) => gate::answer(context, &one.gate, "refuse").await,
         Command::Gate(Gate::WasDone(one)) => gate::answer(context, &one.gate, "was_done").await,
         Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
-        Command::Audit(_) => audit::verify(context).await,
+        Command::Lease(command) => lease::run(context, command).await,
+        Command::Halt(args) => halt::run(context, args).await,
+        Command::Audit(args::Audit::Verify) => audit::verify(context).await,
+        Command::Audit(args::Audit::Acts) => audit::acts(context).await,
         Command::Du => keep::usage(context).await,
         Command::Gc(args) => keep::sweep(context, &args).await,
         Command::Notify(args::Notify::Test) => notify::test(context).await,

@@ -73,7 +73,7 @@ async fn sweep(control: &Control, home: &Home) {
         older_than: config.amount(Key::KeepWorkspaces),
         caches: config.amount(Key::KeepCaches),
     };
-    match control.sweep(order).await {
+    match control.sweep_due(order).await {
         Ok(swept) => {
             tracing::info!(freed = swept.freed, things = swept.items.len(), "the home was swept");
             for item in swept.items.iter().filter(|item| !item.goes) {

@@ -17,6 +17,8 @@ mod init;
 #[cfg(target_os = "linux")]
 mod jail;
 mod keep;
+#[cfg(target_os = "linux")]
+mod leases;
 mod limits;
 mod mission;
 mod models;

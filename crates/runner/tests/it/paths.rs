@@ -41,7 +41,10 @@ fn only_what_the_lease_names_can_be_written() {
     for absent in ["new", "made", "other", "docs/new", "src/hard"] {
         assert!(!bench.path(absent).exists(), "{absent}");
     }
-    assert_eq!(bench.good("shell", command("cat sum.sh; echo x > src/new; mkdir src/deep; echo y >> docs/a.md")), "echo sum\n");
+    assert_eq!(
+        bench.good("shell", command("cat sum.sh; echo x > src/new; mkdir src/deep; echo y >> docs/a.md")),
+        "echo sum\n"
+    );
     assert_eq!((bench.text("src/new"), bench.text("docs/a.md")), ("x\n".into(), "a secret\ny\n".into()));
 
     // File tools are held by the same mounts, through a link of the agent's too.
@@ -60,9 +63,12 @@ fn only_what_the_lease_names_can_be_written() {
 #[test]
 fn what_may_not_be_read_is_not_there() {
     let mut bench = bench(Some(&["sum.sh"]), &["src/**"]);
-    assert_eq!(bench.good("shell", command("ls; cat docs/a.md src/a.rs 2>/dev/null; sh sum.sh")), "src\nsum.sh\none\nsum\n");
+    assert_eq!(
+        bench.good("shell", command("ls; cat docs/a.md src/a.rs 2>/dev/null; sh sum.sh")),
+        "src\nsum.sh\none\nsum\n"
+    );
     assert!(bench.bad("read", json!({"path": "docs/a.md"})).contains("docs/a.md"));
-    assert_eq!(bench.good("search", json!({"pattern": "secret|sum"})), "sum.sh:1:echo sum");
+    assert_eq!(bench.good("search", json!({"pattern": "secret|sum"})), "sum.sh:1:echo sum\n");
     bench.bad("shell", command("echo x > new"));
     assert!(!bench.path("new").exists());
     bench.good("shell", command("echo x > src/new"));

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use domain::{Caps, Digest, Effect, Grants, Labels, Lease, LeaseId, Pattern, Risk, StepKind, Timestamp, Verdict};
+use domain::{
+    Caps, Digest, Effect, Grants, Labels, Lease, LeaseId, Pattern, Risk, StepKind, Timestamp, Verdict,
+};
 use kernel::port::{Action, Authority};
 use proptest::prelude::*;
 use trust::leases::{self, Widening};
@@ -22,7 +24,15 @@ fn wanted() -> impl Strategy<Value = Lease> {
     let patterns = || prop::collection::vec(pattern(), 0..3);
     let tools = prop::sample::subsequence(TOOLS.to_vec(), 0..=6);
     let labels = prop::option::of(prop::sample::subsequence(vec!["external", "sensitive"], 0..=2));
-    (patterns(), patterns(), tools, 900_000_u64..2_000_001, prop::option::of(0_u64..3), labels, any::<[u8; 8]>())
+    (
+        patterns(),
+        patterns(),
+        tools,
+        900_000_u64..2_000_001,
+        prop::option::of(0_u64..3),
+        labels,
+        any::<[u8; 8]>(),
+    )
         .prop_map(|(read, write, tools, expires, budget, labels, id)| Lease {
             id: LeaseId::new(1, [id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7], 0, 0]),
             tools: tools.into_iter().map(String::from).collect(),
@@ -108,7 +118,8 @@ fn each_further_kind_of_widening_is_refused() {
 fn the_door_says_what_lies_outside_of_the_lease() {
     let shelf = Arc::new(Shelf::default());
     let door = Door::new(shelf.clone(), Arc::new(Past::default()), 1_000);
-    let paths = Grants { read: vec!["docs/deep/**".parse().unwrap()], write: vec!["src/**".parse().unwrap()] };
+    let paths =
+        Grants { read: vec!["docs/deep/**".parse().unwrap()], write: vec!["src/**".parse().unwrap()] };
     let tools = TOOLS.map(String::from).to_vec();
     let lease = leases::grant(&*shelf, &Lease { paths, tools, ..lease() }).unwrap();
     let decide = |tool: &str, request: &[u8]| {
