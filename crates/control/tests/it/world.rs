@@ -213,6 +213,7 @@ impl World {
     /// A mission that mends the sum.
     pub(crate) fn mission(&self) -> StartMission {
         StartMission {
+            lease: api::LeaseWanted::default(),
             goal: "Make the check pass".into(),
             project: self.project().display().to_string(),
             done: vec![CHECK.into()],

@@ -170,3 +170,18 @@ fn a_lease_of_an_earlier_regie_is_about_the_whole_workspace() {
     let old: Lease = serde_json::from_value(old).unwrap();
     assert!(old.paths.is_everything() && old.parent.is_none() && old.budget.is_none());
 }
+
+#[test]
+fn what_was_for_a_run_ends_with_it_and_stays_readable() {
+    let shelf = Shelf::default();
+    leases::grant(&shelf, &lease()).unwrap();
+    leases::narrow(&shelf, lease().id, &child(1)).unwrap().unwrap();
+    leases::end(&shelf, lease().id, Timestamp(1_200_000)).unwrap();
+    let ended = leases::read(&shelf, child(1).id).unwrap();
+    assert_eq!((ended.expires_at, ended.revoked, ended.epoch), (Timestamp(1_200_000), false, 2));
+    // Later is no news.
+    assert_eq!(
+        leases::end(&shelf, lease().id, Timestamp(1_300_000)).unwrap().expires_at,
+        Timestamp(1_200_000)
+    );
+}

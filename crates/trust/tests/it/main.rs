@@ -1,6 +1,7 @@
 //! The authorisation point from outside: rules, leases, the door.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod acts;
 mod door;
 mod export;
 mod halt;

@@ -71,7 +71,7 @@ proptest! {
         let mut at = root.clone();
         for wanted in steps {
             prop_assume!(wanted.id != at.id && wanted.id != root.id);
-            let Ok(Ok(child)) = leases::narrow(&*shelf, at.id, &wanted) else { continue };
+            let Ok(Ok(child)) = narrow(&*shelf, at.id, &wanted) else { continue };
             prop_assert_eq!(leases::is_narrower(&root, &child), Ok(()));
             at = child;
         }
