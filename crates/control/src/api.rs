@@ -116,6 +116,9 @@ pub struct Fork {
     /// Where a recording of the run is made: a directory that is empty or not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
+    /// What the run may do, more or less than the other one; what that one may when nothing is said.
+    #[serde(default, skip_serializing_if = "LeaseWanted::is_blank")]
+    pub lease: LeaseWanted,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,

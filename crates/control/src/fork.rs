@@ -60,7 +60,7 @@ impl Control {
         let words = request.words.trim().to_owned();
         say::fits(&words)?;
         let parent = self.parent(name).await?;
-        let held = self.held_as(parent.charter.started.lease, None).await?;
+        let held = self.held_as(parent.charter.started.lease, &request.lease).await?;
         self.can_be_held(&held)?;
         let provider = self.vendors.connect(&parent.charter.mission.model, &request.vendor)?;
         let (recording, vendor) = (request.record.as_ref(), request.vendor.clone());
@@ -117,11 +117,7 @@ impl Control {
             return Err(Error::new(Kind::Invalid, "follow.other_project", detail)
                 .hint("leave --project out: the mission that follows is on the same repository"));
         }
-        let wanted = match request.lease.is_blank() {
-            true => None,
-            false => Some(Held::of(&request.lease, &self.toolbox)?),
-        };
-        let held = self.held_as(parent.charter.started.lease, wanted).await?;
+        let held = self.held_as(parent.charter.started.lease, &request.lease).await?;
         self.can_be_held(&held)?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let other = request.model.as_ref().filter(|model| !wire::is_same(model, &of_parent.model));

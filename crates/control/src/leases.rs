@@ -11,6 +11,7 @@ use std::sync::Arc;
 use domain::fact::Denial;
 use domain::lease::Decision;
 use domain::{Fact, Grants, Lease, LeaseId, Pattern, Principal, RunId, Timestamp, Verdict};
+use kernel::machine::Order;
 use kernel::port::{Journal, Records};
 use trust::acts::{self, Intent};
 use trust::leases::{self, token};
@@ -85,9 +86,9 @@ impl Control {
     }
 
     /// What a run that goes on from another one holds: what is asked for, else what that one held.
-    pub(crate) async fn held_as(&self, parent: LeaseId, wanted: Option<Held>) -> Result<Held, Error> {
-        if let Some(held) = wanted {
-            return Ok(held);
+    pub(crate) async fn held_as(&self, parent: LeaseId, wanted: &api::LeaseWanted) -> Result<Held, Error> {
+        if !wanted.is_blank() {
+            return Held::of(wanted, &self.toolbox);
         }
         let records = Arc::clone(&self.records);
         self.blocking(move || {
@@ -207,13 +208,20 @@ impl Control {
     pub async fn lease_revoke(&self, name: &str) -> Result<api::Lease, Error> {
         let id = self.lease_resolve(name).await?;
         let (records, now, act) = (Arc::clone(&self.records), self.clock().now(), self.random());
-        self.blocking(move || {
+        let revoked = self.blocking(move || {
             let begun = begin(&*records, "lease.revoke", id, now, act)?;
             let revoked = leases::revoke(&*records, id).map_err(|error| failed(&error));
             finish(&*records, begun, revoked.as_ref().map(|_| "revoked"));
-            Ok(lease_view(&revoked?, now))
-        })
-        .await
+            revoked
+        });
+        let revoked = revoked.await?;
+        // What it has under way ends too. One that does not move has nothing under way.
+        if let Some(run) = revoked.run
+            && let Err(error) = self.host.order(run, Order::StopNow { by: OWNER.into() }).await
+        {
+            tracing::debug!(%run, %error, "a run whose lease was taken back is not stopped");
+        }
+        Ok(lease_view(&revoked, now))
     }
 
     /// What was done outside of any run, the latest first.

@@ -179,6 +179,8 @@ pub(crate) struct Fork {
     #[command(flatten)]
     pub(crate) bounds: Bounds,
     #[command(flatten)]
+    pub(crate) reach: Reach,
+    #[command(flatten)]
     pub(crate) beginning: Beginning,
 }
 

@@ -173,7 +173,7 @@ pub fn list(records: &dyn Records) -> Result<Vec<Lease>, RecordError> {
 /// # Errors
 /// When it is missing or cannot be written; then nothing of it was taken back.
 pub fn revoke(records: &dyn Records, id: LeaseId) -> Result<Lease, Error> {
-    change(records, id, |lease| (!lease.revoked).then(|| Lease { revoked: true, ..lease }))
+    change(records, id, |lease| (!lease.revoked).then_some(Lease { revoked: true, ..lease }))
 }
 
 /// Lets a lease end at an instant, and with it at once all that came from it: what it was for is over.
@@ -181,7 +181,7 @@ pub fn revoke(records: &dyn Records, id: LeaseId) -> Result<Lease, Error> {
 /// # Errors
 /// When it is missing or cannot be written; then nothing of it has ended.
 pub fn end(records: &dyn Records, id: LeaseId, at: Timestamp) -> Result<Lease, Error> {
-    change(records, id, |lease| (lease.expires_at > at).then(|| Lease { expires_at: at, ..lease }))
+    change(records, id, |lease| (lease.expires_at > at).then_some(Lease { expires_at: at, ..lease }))
 }
 
 /// Changes a lease and all that came from it in one write; those of which nothing is to be changed stay.

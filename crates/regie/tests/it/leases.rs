@@ -101,6 +101,41 @@ fn a_run_that_goes_on_from_a_narrow_one_is_as_narrow() {
 }
 
 #[test]
+fn a_lease_that_is_taken_back_ends_what_runs_under_it_and_the_owner_can_grant_another() {
+    let mark = "735186518";
+    let scenario = [
+        call("shell", &json!({ "command": format!("echo half > sum.sh; touch begun; sleep {mark}") })),
+        call("shell", &json!({ "command": "echo 'echo 3' > sum.sh; echo x > new" })),
+        "[[turn]]\ntext = \"Done.\"\n".to_owned(),
+    ];
+    let world = World::new(&scenario.concat());
+    let write = ["--write", "sum.sh", "--write", "begun"];
+    let done = ["--done", "sh check.sh", "--detach"];
+    fs::write(world.project().join("begun"), "").unwrap();
+    for args in [&["add", "."][..], &["commit", "-q", "-m", "More"]] {
+        assert!(world.git(args).status.success());
+    }
+    let said = world.ask(&[&["run", "Mend the sum"][..], &write, &done].concat());
+    let run = said.out.trim().to_owned();
+    until("it is at work", || !alive(mark).is_empty());
+    assert_eq!(world.ask(&["lease", "revoke", &run]).code, Some(0));
+    until("nothing is at work", || alive(mark).is_empty());
+    until("it rests", || world.ask(&["runs", "--json"]).json()[0]["status"] == "parked");
+    let asked = world.asked().len();
+    world.ask(&["resume", &run, "--detach"]);
+    assert_ne!(world.ended(&run).end, "done");
+    assert_eq!(world.asked().len(), asked, "it may not even ask its model");
+    let denied = world.ask(&["lease", "show", &run, "--json"]).json();
+    assert!(denied["refused"].to_string().contains("was revoked"), "{denied}");
+
+    // A fork with a lease of the owner's making goes on from there.
+    let said = world.ask(&["fork", &run, "Go on", "--write", "**", "--yes"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(fs::read_to_string(world.project().join("new")).unwrap(), "x\n");
+    world.is_whole();
+}
+
+#[test]
 fn nonsense_is_refused_before_anything_begins() {
     let world = World::new("[[turn]]\ntext = \"No.\"\n");
     for (args, why) in [

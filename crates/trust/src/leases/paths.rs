@@ -48,7 +48,7 @@ pub fn outside(lease: &Lease, action: &Action<'_>) -> Option<String> {
     let path = plain(&asked)?;
     let is_granted = match (changes, path.is_empty()) {
         (false, true) => true,
-        (false, false) => grants.may_read(&path) || leads_to(grants, &path),
+        (false, false) => grants.may_read(&path) || (action.tool != "read" && leads_to(grants, &path)),
         (true, _) => grants.may_write(&path),
     };
     (!is_granted).then(|| refusal(lease, &path, changes))
@@ -74,10 +74,10 @@ fn plain(asked: &str) -> Option<String> {
     Some(names.join("/"))
 }
 
-/// Whether something that may be read lies below a directory: it can be listed then, and shows that alone.
+/// Whether something that may be read could lie below a directory: it can be listed then, and shows that alone.
 fn leads_to(grants: &Grants, directory: &str) -> bool {
     let below = |top: &str| top.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
-    grants.readable().any(|pattern| below(pattern.top()))
+    grants.readable().any(|pattern| below(pattern.top()) || pattern.top().contains(['*', '?']))
 }
 
 fn refusal(lease: &Lease, path: &str, changes: bool) -> String {
