@@ -295,6 +295,16 @@ impl Grants {
         self.write.iter().any(|pattern| pattern.is_match(path))
     }
 
+    /// The narrower of these and others, whole; `None` where neither certainly contains the other.
+    #[must_use]
+    pub fn narrower(self, other: Self) -> Option<Self> {
+        match (self.beyond(&other), other.beyond(&self)) {
+            (None, _) => Some(self),
+            (Some(_), None) => Some(other),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
     /// What of these is certainly not granted by `wide`; `None` when all of it is.
     #[must_use]
     pub fn beyond<'a>(&'a self, wide: &Self) -> Option<&'a Pattern> {
@@ -396,6 +406,9 @@ mod tests {
         assert_eq!(Grants::default().beyond(&wide), Some(&pattern("**")));
         assert!(wide.may_read("src/x") && wide.may_read("docs") && !wide.may_write("docs"));
         assert!(Grants::default().is_everything() && !wide.reads_everything());
+        assert_eq!(Grants::default().narrower(wide.clone()), Some(wide.clone()));
+        assert_eq!(wide.clone().narrower(Grants::default()), Some(wide.clone()));
+        assert_eq!(grants(&[], &["docs"]).narrower(wide), None);
     }
 
     fn patterns() -> impl Strategy<Value = Pattern> {

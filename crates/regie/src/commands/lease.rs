@@ -2,9 +2,11 @@
 
 use clap::{Args, Subcommand};
 use control::api::{self, LeaseRecord, LeaseWanted, MintLease};
+use domain::grants::NotAPattern;
+use domain::{Grants, Pattern};
 
 use super::{Context, row};
-use crate::config::span;
+use crate::config::{Config, Key, Origin, span};
 use crate::failure::{Exit, Failure};
 use crate::screen::{self, clock, style, table, text};
 
@@ -31,6 +33,47 @@ impl Reach {
         let Self { tools, read, write } = self.clone();
         LeaseWanted { tools, read, write }
     }
+
+    /// The same, held to what the repository's file says. A mission that follows and says nothing is held to what
+    /// the run before was: a repository only ever narrows.
+    ///
+    /// # Errors
+    /// When it cannot be told which of both is the narrower one.
+    pub(super) fn within(&self, config: &Config, follows: bool) -> Result<LeaseWanted, Failure> {
+        let own = self.wanted();
+        if follows && own.is_blank() {
+            return Ok(own);
+        }
+        let said = |key| (config.setting(key).origin != Origin::BuiltIn).then(|| config.names(key));
+        let tools = match (own.tools.clone(), said(Key::LeaseTools)) {
+            (Some(own), Some(said)) => Some(own.into_iter().filter(|tool| said.contains(tool)).collect()),
+            (own, said) => own.or(said),
+        };
+        let (read, write) = (said(Key::LeaseRead), said(Key::LeaseWrite));
+        if read.is_none() && write.is_none() {
+            return Ok(LeaseWanted { tools, ..own });
+        }
+        if own.read.is_none() && own.write.is_none() {
+            return Ok(LeaseWanted { tools, read, write });
+        }
+        let narrower = grants(&own.read, &own.write)?.narrower(grants(&read, &write)?).ok_or_else(|| {
+            Failure::new(
+                "--read and --write reach beyond [lease] of regie.toml, which reaches beyond them as well",
+            )
+            .hint("name files within both")
+        })?;
+        let texts = |patterns: &[Pattern]| Some(patterns.iter().map(Pattern::to_string).collect());
+        Ok(LeaseWanted { tools, read: texts(&narrower.read), write: texts(&narrower.write) })
+    }
+}
+
+fn grants(read: &Option<Vec<String>>, write: &Option<Vec<String>>) -> Result<Grants, Failure> {
+    let parsed = |texts: &Option<Vec<String>>| -> Result<Option<Vec<Pattern>>, Failure> {
+        let Some(texts) = texts else { return Ok(None) };
+        let patterns: Result<Vec<Pattern>, _> = texts.iter().map(|text| text.parse()).collect();
+        patterns.map(Some).map_err(|error: NotAPattern| Failure::new(error.to_string()))
+    };
+    Grants::new(parsed(read)?, parsed(write)?).map_err(|error| Failure::new(error.to_string()))
 }
 
 #[derive(Debug, Subcommand)]

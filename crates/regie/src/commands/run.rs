@@ -64,7 +64,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         }),
         services: config.services().into_iter().map(|(service, _)| service).collect(),
         record: replay::place(args.beginning.record.as_deref())?,
-        lease: args.reach.wanted(),
+        lease: args.reach.within(&config, followed.is_some())?,
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;

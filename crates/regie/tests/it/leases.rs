@@ -136,6 +136,32 @@ fn a_lease_that_is_taken_back_ends_what_runs_under_it_and_the_owner_can_grant_an
 }
 
 #[test]
+fn a_repository_narrows_what_its_owner_says_and_widens_nothing() {
+    let world = World::new("[[turn]]\ntext = \"No.\"\n");
+    let file = "[lease]\ntools = [\"read\", \"edit\", \"shell\"]\nwrite = [\"src/**\"]\n";
+    fs::write(world.project().join("regie.toml"), file).unwrap();
+    let held = |args: &[&str]| {
+        let said = world.ask(&[&["run", "Look", "--done", "true", "--detach"][..], args].concat());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let lease = world.ask(&["lease", "show", said.out.trim(), "--json"]).json();
+        (lease["tools"].clone(), lease["read"].clone(), lease["write"].clone())
+    };
+    let all = json!(["**"]);
+    let tools = |names: &[&str]| json!([names, &["merge", "deliver"]].concat());
+    assert_eq!(held(&[]), (tools(&["read", "edit", "shell"]), all.clone(), json!(["src/**"])));
+    assert_eq!(held(&["--write", "**"]), (tools(&["read", "edit", "shell"]), all.clone(), json!(["src/**"])));
+    assert_eq!(
+        held(&["--write", "src/a", "--tools", "edit,write"]),
+        (tools(&["edit"]), all, json!(["src/a"]))
+    );
+    let said = world.ask(&["run", "Look", "--done", "true", "--write", "docs/**"]);
+    assert!(said.code == Some(1) && said.err.contains("name files within both"), "{said:?}");
+    fs::write(world.project().join("regie.toml"), "[lease]\nwrite = [\"../x\"]\n").unwrap();
+    let said = world.ask(&["run", "Look", "--done", "true"]);
+    assert!(said.code != Some(0) && said.err.contains("`..`"), "{said:?}");
+}
+
+#[test]
 fn nonsense_is_refused_before_anything_begins() {
     let world = World::new("[[turn]]\ntext = \"No.\"\n");
     for (args, why) in [

@@ -118,8 +118,10 @@ fn each_further_kind_of_widening_is_refused() {
 fn the_door_says_what_lies_outside_of_the_lease() {
     let shelf = Arc::new(Shelf::default());
     let door = Door::new(shelf.clone(), Arc::new(Past::default()), 1_000);
-    let paths =
-        Grants { read: vec!["docs/deep/**".parse().unwrap()], write: vec!["src/**".parse().unwrap()] };
+    let paths = Grants {
+        read: ["docs/deep/**", "man/*.1"].map(|text| text.parse().unwrap()).to_vec(),
+        write: vec!["src/**".parse().unwrap()],
+    };
     let tools = TOOLS.map(String::from).to_vec();
     let lease = leases::grant(&*shelf, &Lease { paths, tools, ..lease() }).unwrap();
     let decide = |tool: &str, request: &[u8]| {
@@ -133,6 +135,9 @@ fn the_door_says_what_lies_outside_of_the_lease() {
         ("read", "src/a"),
         ("read", "docs/deep/x"),
         ("list", "docs"),
+        // What is in it by the pattern, the jail shows.
+        ("list", "man"),
+        ("read", "man/a.1"),
         ("list", "."),
         ("search", "src/../docs/deep"),
         // An output of an earlier step, and what the tool itself refuses: the jail has them.
@@ -146,8 +151,9 @@ fn the_door_says_what_lies_outside_of_the_lease() {
         ("edit", "README.md", "src/**"),
         ("write", "src/../sum.sh", "src/**"),
         ("write", "srcs/a", "src/**"),
-        ("read", "sum.sh", "docs/deep/**, src/**"),
-        ("list", "lib", "docs/deep/**"),
+        ("read", "sum.sh", "docs/deep/**, man/*.1, src/**"),
+        ("read", "docs", "docs/deep/**"),
+        ("read", "man/b.2", "man/*.1"),
     ] {
         let (verdict, rule) = decide(tool, &request(path));
         assert_eq!(verdict, Verdict::Deny, "{tool} {path}");
