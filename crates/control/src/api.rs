@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
 pub use crate::keep::view::{Sweep, Swept, Usage};
 pub use crate::leases::view::{
-    Act, Decided, Halt, Lease, LeaseRecord, LeaseWanted, MintLease, Minted, RaiseHalt,
+    Act, Decided, Halt, Lease, LeaseRecord, LeaseWanted, MintLease, Minted, RaiseHalt, RecentRun, Role,
 };
 
 /// The version of the API. A client and a daemon of different versions refuse each other.

@@ -14,7 +14,7 @@
 //! | `environments` | what setups made, kept for later runs |
 //! | [`gates`] | what waits for the owner, and the answers |
 //! | [`undo`] | taking a merge back |
-//! | [`leases`], `halt` | authority as the owner handles it; the kill switch |
+//! | [`leases`], `roles`, `halt` | authority as the owner handles it; who acts; the kill switch |
 //! | [`notify`] | what the owner is told of |
 //! | [`keep`] | what lies in the home, and what of it may go |
 //! | [`audit`] | verification of the chains |
@@ -56,6 +56,7 @@ mod control;
 mod halt;
 mod health;
 mod point;
+mod roles;
 mod room;
 mod route;
 mod start;

@@ -70,6 +70,8 @@ pub(crate) enum Command {
     /// Show, grant and take back what runs and bearers of a token may do
     #[command(subcommand)]
     Lease(Lease),
+    /// Show who acts here: each role with its leases and its latest runs
+    Roles,
     /// Stop everything at once: take all leases back, and let nothing begin until it is lifted
     Halt(Halt),
     /// Verify the record

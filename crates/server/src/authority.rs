@@ -18,6 +18,7 @@ pub(crate) fn router<U: UseCases>() -> Router<House<U>> {
         .route("/leases", get(lease_list::<U>).post(lease_mint::<U>))
         .route("/leases/{lease}", get(lease_fetch::<U>))
         .route("/leases/{lease}/revoke", post(lease_revoke::<U>))
+        .route("/roles", get(role_list::<U>))
         .route("/acts", get(act_list::<U>))
         .route("/halt", get(halt_fetch::<U>).post(halt_raise::<U>))
         .route("/halt/lift", post(halt_lift::<U>))
@@ -52,6 +53,10 @@ async fn lease_mint<U: UseCases>(
 
 async fn lease_revoke<U: UseCases>(State(house): State<House<U>>, Named(lease): Named) -> Answer<api::Lease> {
     Ok(Json(house.use_cases.lease_revoke(&lease).await?))
+}
+
+async fn role_list<U: UseCases>(State(house): State<House<U>>) -> Answer<Vec<api::Role>> {
+    Ok(Json(house.use_cases.role_list().await?))
 }
 
 async fn act_list<U: UseCases>(State(house): State<House<U>>) -> Answer<Vec<api::Act>> {

@@ -118,6 +118,10 @@ impl UseCases for Control {
         Control::lease_revoke(self, lease).await
     }
 
+    async fn role_list(&self) -> Result<Vec<api::Role>, Error> {
+        Control::role_list(self).await
+    }
+
     async fn act_list(&self) -> Result<Vec<api::Act>, Error> {
         Control::act_list(self).await
     }

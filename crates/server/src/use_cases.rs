@@ -85,6 +85,8 @@ pub trait UseCases: Send + Sync + 'static {
     fn lease_mint(&self, wanted: api::MintLease) -> impl Future<Output = Result<api::Minted, Error>> + Send;
     /// Takes a lease back, with all that came from it.
     fn lease_revoke(&self, lease: &str) -> impl Future<Output = Result<api::Lease, Error>> + Send;
+    /// Who acts here, with leases and latest runs.
+    fn role_list(&self) -> impl Future<Output = Result<Vec<api::Role>, Error>> + Send;
     /// What was done outside of any run, latest first.
     fn act_list(&self) -> impl Future<Output = Result<Vec<api::Act>, Error>> + Send;
     /// How the halt stands.

@@ -138,6 +138,32 @@ pub struct Act {
     pub outcome: Option<String>,
 }
 
+/// Somebody who acts here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Role {
+    /// Who, as `agent:coder`.
+    pub principal: String,
+    /// The leases that it holds at this moment.
+    pub leases: Vec<String>,
+    /// How many of the latest thousand runs were its own.
+    pub runs: u64,
+    /// The latest of them, the newest first.
+    pub recent: Vec<RecentRun>,
+}
+
+/// A run of a role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecentRun {
+    /// The run.
+    pub run: String,
+    /// `active`, `waiting`, `parked` or `ended`.
+    pub status: String,
+    /// What for.
+    pub goal: String,
+    /// When it started.
+    pub started_at: u64,
+}
+
 /// Asks for the halt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RaiseHalt {

@@ -118,3 +118,19 @@ fn a_minted_lease_shows_its_token_to_nobody_who_looks_at_it() {
     let lease = leases::token::bearer(&*world.daemon().journal, &token).unwrap();
     assert_eq!(lease.id.to_string(), minted.lease.lease);
 }
+
+#[test]
+fn a_daemon_that_died_while_everything_was_halted_is_followed_by_one_that_stops_the_runs() {
+    let mut world = World::new();
+    world.daemon().bare.hold();
+    let run = world.start(world.mission()).unwrap().run;
+    world.block(world.daemon().bare.started(1));
+    // The switch is on, and the daemon dies before it has stopped anything.
+    assert_eq!(trust::halt::raise(&*world.daemon().journal, "human:owner", "", Timestamp(1)).unwrap(), 1);
+    world.restart();
+    let parked = world.until(&run, |run| run.status != "active");
+    assert_eq!(parked.status, "parked");
+    assert!(world.daemon().bare.lines().is_empty(), "nothing was done again");
+    let refused = world.start(world.mission()).unwrap_err();
+    assert_eq!((refused.code, refused.hint.as_deref()), ("halt.on", Some("`regie halt --lift` ends that")));
+}

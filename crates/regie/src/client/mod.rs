@@ -194,6 +194,10 @@ impl Client {
         self.post(&format!("/leases/{}/revoke", name(lease)?), &()).await
     }
 
+    pub(crate) async fn role_list(&self) -> Result<Vec<api::Role>, Error> {
+        self.get("/roles").await
+    }
+
     pub(crate) async fn act_list(&self) -> Result<Vec<api::Act>, Error> {
         self.get("/acts").await
     }

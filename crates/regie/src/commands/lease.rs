@@ -162,6 +162,32 @@ async fn list(context: &Context, all: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// `regie roles`.
+pub(super) async fn roles(context: &Context) -> Result<Exit, Failure> {
+    let roles = context.connect().await?.role_list().await?;
+    if context.json {
+        screen::put_json(&roles)?;
+        return Ok(Exit::Done);
+    }
+    let mut shown = String::new();
+    for role in &roles {
+        let held = text::of(u64::try_from(role.leases.len()).unwrap_or(u64::MAX), "lease", "leases");
+        let runs = text::of(role.runs, "run", "runs");
+        shown.push_str(&format!(
+            "{}  {}\n",
+            style::bold(&text::line(&role.principal)),
+            style::dim(&format!("{held} · {runs}"))
+        ));
+        for run in &role.recent {
+            let (id, at) = (text::short_id(&run.run), clock::moment(run.started_at));
+            let goal = text::short(&text::line(&run.goal), screen::width().saturating_sub(45));
+            shown.push_str(&format!("  {id}  {at}  {:<8}  {goal}\n", text::line(&run.status)));
+        }
+    }
+    screen::put(&shown)?;
+    Ok(Exit::Done)
+}
+
 /// What a lease allows, in a few words.
 fn held(lease: &api::Lease) -> String {
     let tools = text::of(u64::try_from(lease.tools.len()).unwrap_or(u64::MAX), "tool", "tools");

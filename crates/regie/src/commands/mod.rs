@@ -105,6 +105,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Gate(Gate::WasDone(one)) => gate::answer(context, &one.gate, "was_done").await,
         Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
         Command::Lease(command) => lease::run(context, command).await,
+        Command::Roles => lease::roles(context).await,
         Command::Halt(args) => halt::run(context, args).await,
         Command::Audit(args::Audit::Verify) => audit::verify(context).await,
         Command::Audit(args::Audit::Acts) => audit::acts(context).await,

@@ -125,6 +125,9 @@ fn a_lease_that_is_taken_back_ends_what_runs_under_it_and_the_owner_can_grant_an
     world.ask(&["resume", &run, "--detach"]);
     assert_ne!(world.ended(&run).end, "done");
     assert_eq!(world.asked().len(), asked, "it may not even ask its model");
+    let roles = world.ask(&["roles", "--json"]).json();
+    assert_eq!((&roles[0]["principal"], &roles[0]["runs"]), (&json!("agent:coder"), &json!(1)));
+    assert_eq!((&roles[0]["leases"], &roles[0]["recent"][0]["run"]), (&json!([]), &json!(run)));
     let denied = world.ask(&["lease", "show", &run, "--json"]).json();
     assert!(denied["refused"].to_string().contains("was revoked"), "{denied}");
 

@@ -217,6 +217,10 @@ impl UseCases for House {
         Ok(api::Lease { lease: lease.into(), state: "revoked".into(), ..api::Lease::default() })
     }
 
+    async fn role_list(&self) -> Result<Vec<api::Role>, Error> {
+        Ok(vec![])
+    }
+
     async fn act_list(&self) -> Result<Vec<api::Act>, Error> {
         Ok(vec![])
     }

@@ -4,7 +4,7 @@ use crate::house::serve;
 use crate::http::{HELLO, ask};
 
 /// Every route, so that none is forgotten by the handshake.
-const ROUTES: [&str; 33] = [
+const ROUTES: [&str; 34] = [
     "GET /api/v1/models",
     "POST /api/v1/models",
     "POST /api/v1/missions",
@@ -29,6 +29,7 @@ const ROUTES: [&str; 33] = [
     "POST /api/v1/leases",
     "GET /api/v1/leases/l",
     "POST /api/v1/leases/l/revoke",
+    "GET /api/v1/roles",
     "GET /api/v1/acts",
     "GET /api/v1/halt",
     "POST /api/v1/halt",
