@@ -5,6 +5,7 @@
 //! | [`policy`] | the rules: deny → ask → allow, the strictest match wins; pure |
 //! | [`proof`] | what a proposal must show before an approval in advance covers its merge |
 //! | [`export`] | the export gate: what of a proposal others would execute or trust |
+//! | [`provenance`] | where the arguments of a call come from: the owner, the system, or a stranger's text; pure |
 //! | [`leases`] | authority as records: grant, narrow, revoke; the pure subset check, paths, tokens |
 //! | [`acts`] | what is done outside of any run: decided, and on record before it is done |
 //! | [`halt`] | the kill switch |
@@ -20,6 +21,7 @@ pub mod halt;
 pub mod leases;
 pub mod policy;
 pub mod proof;
+pub mod provenance;
 
 pub use door::{DayCap, Door, Export, History};
 pub use policy::{Case, Policy, Ruling};

@@ -52,13 +52,17 @@ pub(crate) enum Key {
     NotifySecretEnv,
     KeepWorkspaces,
     KeepCaches,
+    LimitMemory,
+    LimitProcesses,
+    LimitDisk,
+    LimitFiles,
     ExportAllow,
     ExportAsk,
     ExportDeny,
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 25] = [
+pub(crate) const KEYS: [Key; 29] = [
     Key::Done,
     Key::Model,
     Key::Effort,
@@ -81,6 +85,10 @@ pub(crate) const KEYS: [Key; 25] = [
     Key::NotifySecretEnv,
     Key::KeepWorkspaces,
     Key::KeepCaches,
+    Key::LimitMemory,
+    Key::LimitProcesses,
+    Key::LimitDisk,
+    Key::LimitFiles,
     Key::ExportAllow,
     Key::ExportAsk,
     Key::ExportDeny,
@@ -112,6 +120,10 @@ impl Key {
             Self::NotifySecretEnv => ("notify", "webhook_secret_env"),
             Self::KeepWorkspaces => ("keep", "workspaces"),
             Self::KeepCaches => ("keep", "caches"),
+            Self::LimitMemory => ("limits", "memory"),
+            Self::LimitProcesses => ("limits", "processes"),
+            Self::LimitDisk => ("limits", "disk"),
+            Self::LimitFiles => ("limits", "files"),
             Self::ExportAllow => ("export", "allow"),
             Self::ExportAsk => ("export", "ask"),
             Self::ExportDeny => ("export", "deny"),
@@ -188,6 +200,15 @@ impl Key {
                  stays in Regie's git directory."
             }
             Self::KeepCaches => "What the caches of all projects may take together; the least used go first.",
+            Self::LimitMemory => {
+                "Memory of one step with all that it starts, and of each of its processes: half of this machine's\n\
+                 unless you say otherwise."
+            }
+            Self::LimitProcesses => "Processes and threads of one step at once.",
+            Self::LimitDisk => {
+                "What one step may write to disk, and never more than nine tenths of what is free there."
+            }
+            Self::LimitFiles => "Files that one step may make.",
             Self::ExportAllow => {
                 "What a merge may change of what others execute or trust without being asked about: kinds, as\n\
                  \"build\", or paths, as \"scripts/\". All else of that is asked about, also with `--yes`."
@@ -208,14 +229,14 @@ impl Key {
             Self::Model | Self::LocalUrl | Self::Setup => Kind::Text,
             Self::Effort => Kind::Effort,
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
-            Self::MaxTurns | Self::MaxTokens => Kind::Count,
+            Self::MaxTurns | Self::MaxTokens | Self::LimitProcesses | Self::LimitFiles => Kind::Count,
             Self::MaxTime => Kind::Span,
             Self::Batch | Self::DeliverySign | Self::DeliveryHooks | Self::NotifyDesktop => Kind::Switch,
             Self::NotifyWebhook => Kind::Addresses,
             Self::NotifyEvents => Kind::Events,
             Self::NotifySecretEnv => Kind::Text,
             Self::KeepWorkspaces => Kind::Age,
-            Self::KeepCaches => Kind::Size,
+            Self::KeepCaches | Self::LimitMemory | Self::LimitDisk => Kind::Size,
             Self::ExportAllow | Self::ExportAsk | Self::ExportDeny => Kind::Findings,
             Self::LeaseTools => Kind::Tools,
             Self::LeaseRead | Self::LeaseWrite => Kind::Patterns,
@@ -238,6 +259,10 @@ impl Key {
             | Self::NotifySecretEnv
             | Self::KeepWorkspaces
             | Self::KeepCaches
+            | Self::LimitMemory
+            | Self::LimitProcesses
+            | Self::LimitDisk
+            | Self::LimitFiles
             | Self::ExportAllow
             | Self::ExportAsk
             | Self::ExportDeny => matches!(level, Level::Installation),
@@ -298,6 +323,10 @@ impl Key {
             Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
             Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),
             Self::KeepCaches => Value::Size(KEEP_BYTES),
+            Self::LimitMemory => Value::Size(sandbox::Limits::of_this_machine().memory_bytes),
+            Self::LimitProcesses => Value::Count(sandbox::Limits::default().processes),
+            Self::LimitDisk => Value::Size(sandbox::Limits::default().disk_bytes),
+            Self::LimitFiles => Value::Count(sandbox::Limits::default().disk_files),
         }
     }
 }

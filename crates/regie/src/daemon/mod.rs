@@ -283,6 +283,7 @@ fn runner_config(
         given: scratch.given(),
         told: scratch.told(),
     });
+    config.limits = limits(home)?;
     config.withheld = charter.mission.withheld;
     config.services = charter.mission.services;
     config.given = given(home, std::path::Path::new(&charter.mission.repository))?;
@@ -299,6 +300,21 @@ fn runner_config(
         config.setup_env = found.setup_env;
     }
     Ok(config)
+}
+
+/// What a step may use up, as the owner has it now.
+fn limits(home: &Home) -> Result<sandbox::Limits, Refused> {
+    let config = config::of_installation(home).map_err(|error| Refused {
+        code: "run.configuration".into(),
+        hint: format!("{error}; {}", error.mend()),
+    })?;
+    Ok(sandbox::Limits {
+        memory_bytes: config.amount(config::Key::LimitMemory),
+        processes: config.amount(config::Key::LimitProcesses),
+        disk_bytes: config.amount(config::Key::LimitDisk),
+        disk_files: config.amount(config::Key::LimitFiles),
+        ..sandbox::Limits::default()
+    })
 }
 
 /// The variables that the files give to steps, with their values as they are now.

@@ -8,4 +8,5 @@ mod halt;
 mod leases;
 mod narrowing;
 mod policy;
+mod provenance;
 mod world;
