@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 pub use crate::archive::{Carried, Export, Import};
 pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
 pub use crate::keep::view::{Binned, BinnedShown, EmptyBin, Restored, Sweep, Swept, Usage};
+pub use crate::leases::view::{
+    Act, Decided, Halt, Lease, LeaseRecord, LeaseWanted, MintLease, Minted, RaiseHalt, RecentRun, Role,
+};
 pub use crate::whose::{Changed, WhoChanged, Whose};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.
@@ -33,6 +36,9 @@ pub struct Hello {
     pub home: String,
     /// The position of the last durable event.
     pub position: u64,
+    /// Whether everything is halted, or cannot be told not to be.
+    #[serde(default)]
+    pub is_halted: bool,
 }
 
 /// Asks for a mission.
@@ -82,6 +88,9 @@ pub struct StartMission {
     /// Where a recording of the run is made: a directory that is empty or not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
+    /// What the run may do; what is absent is everything, or for a mission that follows what the other run may.
+    #[serde(default, skip_serializing_if = "LeaseWanted::is_blank")]
+    pub lease: LeaseWanted,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,
@@ -109,6 +118,9 @@ pub struct Fork {
     /// Where a recording of the run is made: a directory that is empty or not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
+    /// What the run may do, more or less than the other one; what that one may when nothing is said.
+    #[serde(default, skip_serializing_if = "LeaseWanted::is_blank")]
+    pub lease: LeaseWanted,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,

@@ -3,6 +3,7 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`view`] | the requests and answers, shared with clients |
+//! | `hand` | whose hand takes it away: decided and on record first |
 //! | `size` | what takes how much |
 //! | `bin` | what runs left that is no branch any more: looking at it, bringing it back, letting it go |
 //! | `sweep` | taking away what has served its time, and nothing that anybody could miss |
@@ -10,6 +11,7 @@
 pub mod view;
 
 mod bin;
+mod hand;
 mod size;
 mod sweep;
 
@@ -19,6 +21,7 @@ use domain::RunId;
 
 use crate::Control;
 use crate::error::Error;
+use hand::Hand;
 use view::{Sweep, Swept, Usage};
 
 impl Control {
@@ -68,10 +71,10 @@ impl Control {
         for name in &order.runs {
             runs.push(self.resolve(name).await?);
         }
-        let (bin, one) = (self.bin(), std::sync::Arc::clone(&self.sweeping));
+        let (bin, one, hand) = (self.bin(), std::sync::Arc::clone(&self.sweeping), self.own_hand());
         self.blocking(move || {
             let _one = one.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            bin.empty(&runs)
+            bin.empty(&hand, &runs)
         })
         .await
     }
@@ -90,12 +93,35 @@ impl Control {
     /// # Errors
     /// When the journal cannot be read. What cannot be taken away is part of the answer.
     pub async fn sweep(&self, order: Sweep) -> Result<Swept, Error> {
+        self.sweep_by(self.own_hand(), order).await
+    }
+
+    /// The owner's, who asks for it.
+    fn own_hand(&self) -> Hand {
+        let (records, rng) = (std::sync::Arc::clone(&self.records), std::sync::Arc::clone(&self.ports.rng));
+        Hand::owner(records, rng, self.clock().now())
+    }
+
+    /// The same, by the service that does it once a day: under a lease of its own, and not while everything is
+    /// halted.
+    ///
+    /// # Errors
+    /// Also when it may not.
+    pub async fn sweep_due(&self, order: Sweep) -> Result<Swept, Error> {
+        self.check_halt().await?;
+        let (records, rng) = (std::sync::Arc::clone(&self.records), std::sync::Arc::clone(&self.ports.rng));
+        let now = self.clock().now();
+        let hand = self.blocking(move || Hand::keeper(records, rng, now)).await?;
+        self.sweep_by(hand, order).await
+    }
+
+    async fn sweep_by(&self, hand: Hand, order: Sweep) -> Result<Swept, Error> {
         let ground = sweep::Ground {
             journal: self.journal(),
             records: std::sync::Arc::clone(&self.records),
             artifacts: std::sync::Arc::clone(&self.artifacts),
             layout: self.layout.clone(),
-            now: self.clock().now(),
+            hand,
             order,
         };
         let one = std::sync::Arc::clone(&self.sweeping);

@@ -14,6 +14,7 @@
 //! | `environments` | what setups made, kept for later runs |
 //! | [`gates`] | what waits for the owner, and the answers |
 //! | [`undo`] | taking a merge back |
+//! | [`leases`], `roles`, `halt` | authority as the owner handles it; who acts; the kill switch |
 //! | [`notify`] | what the owner is told of |
 //! | [`keep`] | what lies in the home, and what of it may go |
 //! | [`audit`] | verification of the chains |
@@ -42,6 +43,7 @@ pub mod fork;
 pub mod gates;
 pub mod keep;
 pub mod layout;
+pub mod leases;
 pub mod missions;
 pub mod notify;
 pub mod recording;
@@ -54,8 +56,10 @@ pub mod view;
 pub mod workspaces;
 
 mod control;
+mod halt;
 mod health;
 mod point;
+mod roles;
 mod room;
 mod route;
 mod start;

@@ -175,6 +175,7 @@ impl Control {
     /// # Errors
     /// When there is no such run, or it was told to stop and does not rest yet.
     pub async fn run_resume(&self, name: &str, request: Resume) -> Result<(), Error> {
+        self.check_halt().await?;
         let run = self.resolve(name).await?;
         let recording = self.recording_prepare(request.record.as_ref()).await?;
         let state = self.renew_key(run, &request.vendor).await?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{Count, Sandbox};
+use crate::commands::{Count, Halt, Lease, Reach, Sandbox};
 use crate::config::{age, dollars, effort, span};
 
 /// Agents on your own machines: durable, jailed, under leases and gates.
@@ -67,6 +67,13 @@ pub(crate) enum Command {
     /// List and answer gates
     #[command(subcommand)]
     Gate(Gate),
+    /// Show, grant and take back what runs and bearers of a token may do
+    #[command(subcommand)]
+    Lease(Lease),
+    /// Show who acts here: each role with its leases and its latest runs
+    Roles,
+    /// Stop everything at once: take all leases back, and let nothing begin until it is lifted
+    Halt(Halt),
     /// Verify the record
     #[command(subcommand)]
     Audit(Audit),
@@ -181,6 +188,8 @@ pub(crate) struct Fork {
     #[command(flatten)]
     pub(crate) bounds: Bounds,
     #[command(flatten)]
+    pub(crate) reach: Reach,
+    #[command(flatten)]
     pub(crate) beginning: Beginning,
 }
 
@@ -267,6 +276,8 @@ pub(crate) struct Run {
     pub(crate) batch: bool,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
     /// Take your uncommitted changes along; otherwise the run starts from HEAD
     #[arg(long)]
     pub(crate) dirty: bool,
@@ -437,6 +448,8 @@ pub(crate) enum Notify {
 pub(crate) enum Audit {
     /// Verify the hash chains of all runs
     Verify,
+    /// List what was done outside of any run, to leases and by services, the latest first
+    Acts,
     /// Say who changed a file or a line, in which run, under which lease, and who approved it
     WhoChanged(WhoChanged),
 }

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::problem::Problem;
 use crate::use_cases::UseCases;
-use crate::{handshake, stream};
+use crate::{authority, handshake, stream};
 
 /// The largest request body, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 20;
@@ -28,7 +28,7 @@ const MAX_PAGE: usize = 1_000;
 /// Hits of a search that asks for no number.
 const HITS: usize = 50;
 
-type Answer<T> = Result<Json<T>, Problem>;
+pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 
 /// What every handler sees.
 pub(crate) struct House<U> {
@@ -74,6 +74,7 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/export", post(project_export::<U>))
         .route("/import", post(project_import::<U>))
         .route("/audit/changed", post(who_changed::<U>))
+        .merge(authority::router::<U>())
         .route("/audit/verify", post(audit_verify::<U>))
         .route("/shutdown", post(shutdown::<U>))
         .route("/events", get(events::<U>));
@@ -373,7 +374,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
 }
 
 /// A JSON body; an empty one stands for `{}`.
-struct Body<T>(T);
+pub(crate) struct Body<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Problem;
@@ -421,7 +422,7 @@ fn not_json(error: &serde_json::Error) -> Problem {
 }
 
 /// What the query asks for.
-struct Asked<T>(T);
+pub(crate) struct Asked<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     type Rejection = Problem;
@@ -440,7 +441,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
 }
 
 /// The name in the path.
-struct Named(String);
+pub(crate) struct Named(pub(crate) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Problem;

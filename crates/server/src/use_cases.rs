@@ -97,6 +97,24 @@ pub trait UseCases: Send + Sync + 'static {
         &self,
         wanted: api::WhoChanged,
     ) -> impl Future<Output = Result<Vec<api::Changed>, Error>> + Send;
+    /// The leases, latest first; those that hold, or all.
+    fn lease_list(&self, all: bool) -> impl Future<Output = Result<Vec<api::Lease>, Error>> + Send;
+    /// One lease, with what came of it.
+    fn lease_fetch(&self, lease: &str) -> impl Future<Output = Result<api::LeaseRecord, Error>> + Send;
+    /// Mints a lease for whoever bears its token.
+    fn lease_mint(&self, wanted: api::MintLease) -> impl Future<Output = Result<api::Minted, Error>> + Send;
+    /// Takes a lease back, with all that came from it.
+    fn lease_revoke(&self, lease: &str) -> impl Future<Output = Result<api::Lease, Error>> + Send;
+    /// Who acts here, with leases and latest runs.
+    fn role_list(&self) -> impl Future<Output = Result<Vec<api::Role>, Error>> + Send;
+    /// What was done outside of any run, latest first.
+    fn act_list(&self) -> impl Future<Output = Result<Vec<api::Act>, Error>> + Send;
+    /// How the halt stands.
+    fn halt_fetch(&self) -> impl Future<Output = Result<api::Halt, Error>> + Send;
+    /// Takes all leases back, stops all runs, and lets nothing begin.
+    fn halt_raise(&self, wanted: api::RaiseHalt) -> impl Future<Output = Result<api::Halt, Error>> + Send;
+    /// Lets things begin again.
+    fn halt_lift(&self) -> impl Future<Output = Result<api::Halt, Error>> + Send;
     /// Verifies the chains of all runs.
     fn audit_verify(&self) -> impl Future<Output = Result<api::Audit, Error>> + Send;
     /// Asks the daemon to end. Its runs go on when it is started again.

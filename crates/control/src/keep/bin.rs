@@ -8,6 +8,7 @@ use domain::{ProjectId, RunId, Timestamp};
 use kernel::port::{Journal, Records};
 use store::{RESTORED, Tree, Treeish as _};
 
+use super::hand::Hand;
 use super::view::{Binned, BinnedShown, Restored};
 use crate::error::{Error, Kind};
 use crate::layout::Layout;
@@ -105,12 +106,16 @@ impl Bin {
         Ok(Restored { run: run.to_string(), branch, head: head.hex().to_owned(), command })
     }
 
-    pub(super) fn empty(&self, runs: &[RunId]) -> Result<Vec<Binned>, Error> {
+    pub(super) fn empty(&self, hand: &Hand, runs: &[RunId]) -> Result<Vec<Binned>, Error> {
         let entries = match runs {
             [] => self.list()?,
             named => named.iter().map(|run| Ok(self.found(*run)?.0)).collect::<Result<_, Error>>()?,
         };
-        entries.iter().try_for_each(|entry| self.forget(entry))?;
+        for entry in &entries {
+            let forget = || self.forget(entry).map_err(|error| view::with_causes(&error));
+            hand.does("sweep.bin", &entry.run, forget)
+                .map_err(|why| Error::new(Kind::Unavailable, "bin.stays", why))?;
+        }
         Ok(entries)
     }
 

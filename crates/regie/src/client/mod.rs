@@ -206,6 +206,42 @@ impl Client {
         self.post("/audit/changed", wanted).await
     }
 
+    pub(crate) async fn lease_list(&self, all: bool) -> Result<Vec<api::Lease>, Error> {
+        self.get(&format!("/leases?all={all}")).await
+    }
+
+    pub(crate) async fn lease_fetch(&self, lease: &str) -> Result<api::LeaseRecord, Error> {
+        self.get(&format!("/leases/{}", name(lease)?)).await
+    }
+
+    pub(crate) async fn lease_mint(&self, wanted: &api::MintLease) -> Result<api::Minted, Error> {
+        self.post("/leases", wanted).await
+    }
+
+    pub(crate) async fn lease_revoke(&self, lease: &str) -> Result<api::Lease, Error> {
+        self.post(&format!("/leases/{}/revoke", name(lease)?), &()).await
+    }
+
+    pub(crate) async fn role_list(&self) -> Result<Vec<api::Role>, Error> {
+        self.get("/roles").await
+    }
+
+    pub(crate) async fn act_list(&self) -> Result<Vec<api::Act>, Error> {
+        self.get("/acts").await
+    }
+
+    pub(crate) async fn halt_fetch(&self) -> Result<api::Halt, Error> {
+        self.get("/halt").await
+    }
+
+    pub(crate) async fn halt_raise(&self, wanted: &api::RaiseHalt) -> Result<api::Halt, Error> {
+        self.post("/halt", wanted).await
+    }
+
+    pub(crate) async fn halt_lift(&self) -> Result<api::Halt, Error> {
+        self.post("/halt/lift", &()).await
+    }
+
     pub(crate) async fn audit_verify(&self) -> Result<api::Audit, Error> {
         self.post("/audit/verify", &()).await
     }

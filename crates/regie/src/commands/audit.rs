@@ -1,12 +1,24 @@
-//! `regie audit verify`: the record, link by link. `regie audit who-changed`: where a line comes from.
+//! `regie audit verify`: the record, link by link. `regie audit who-changed`: where a line comes from. `regie audit acts`:
+//! what was done outside of any run.
 
 use std::path::{Path, PathBuf};
 
 use control::api::{Changed, WhoChanged};
 
-use super::Context;
+use super::{Context, lease};
 use crate::failure::{Exit, Failure};
 use crate::screen::{self, clock, style, text};
+
+pub(super) async fn acts(context: &Context) -> Result<Exit, Failure> {
+    let acts = context.connect().await?.act_list().await?;
+    if context.json {
+        screen::put_json(&acts)?;
+        return Ok(Exit::Done);
+    }
+    let shown: String = acts.iter().map(|act| format!("{}\n", text::line(&lease::act_line(act)))).collect();
+    screen::put(if acts.is_empty() { "nothing was done outside of runs\n" } else { &shown })?;
+    Ok(Exit::Done)
+}
 
 pub(super) async fn verify(context: &Context) -> Result<Exit, Failure> {
     let audit = context.connect().await?.audit_verify().await?;

@@ -10,7 +10,9 @@ mod count;
 mod fork;
 mod gate;
 mod goal;
+mod halt;
 mod keep;
+mod lease;
 mod log;
 mod model_script;
 mod notify;
@@ -30,6 +32,8 @@ use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 pub(crate) use config::place;
 pub(crate) use count::Count;
+pub(crate) use halt::Halt;
+pub(crate) use lease::{Lease, Reach};
 pub(crate) use sandbox::Sandbox;
 
 use crate::args::{self, Args, Command, Gate};
@@ -106,6 +110,10 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Audit(args::Audit::WhoChanged(args)) => audit::who_changed(context, &args.place).await,
         Command::Export(args) => archive::export(context, args).await,
         Command::Import(args) => archive::import(context, args).await,
+        Command::Lease(command) => lease::run(context, command).await,
+        Command::Roles => lease::roles(context).await,
+        Command::Halt(args) => halt::run(context, args).await,
+        Command::Audit(args::Audit::Acts) => audit::acts(context).await,
         Command::Du => keep::usage(context).await,
         Command::Gc(args) => keep::sweep(context, &args).await,
         Command::Bin(args) => bin::run(context, args).await,

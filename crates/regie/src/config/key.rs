@@ -47,6 +47,9 @@ pub(crate) enum Key {
     DeliverySign,
     DeliveryHooks,
     Setup,
+    LeaseTools,
+    LeaseRead,
+    LeaseWrite,
     NotifyDesktop,
     NotifyWebhook,
     NotifyEvents,
@@ -65,7 +68,7 @@ pub(crate) enum Key {
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 28] = [
+pub(crate) const KEYS: [Key; 31] = [
     Key::Done,
     Key::Model,
     Key::Effort,
@@ -79,6 +82,9 @@ pub(crate) const KEYS: [Key; 28] = [
     Key::DeliverySign,
     Key::DeliveryHooks,
     Key::Setup,
+    Key::LeaseTools,
+    Key::LeaseRead,
+    Key::LeaseWrite,
     Key::NotifyDesktop,
     Key::NotifyWebhook,
     Key::NotifyEvents,
@@ -113,6 +119,9 @@ impl Key {
             Self::DeliverySign => ("delivery", "sign"),
             Self::DeliveryHooks => ("delivery", "hooks"),
             Self::Setup => ("run", "setup"),
+            Self::LeaseTools => ("lease", "tools"),
+            Self::LeaseRead => ("lease", "read"),
+            Self::LeaseWrite => ("lease", "write"),
             Self::NotifyDesktop => ("notify", "desktop"),
             Self::NotifyWebhook => ("notify", "webhook"),
             Self::NotifyEvents => ("notify", "events"),
@@ -175,6 +184,16 @@ impl Key {
                 "Whether your own post-merge hook runs after a delivery. One that lies in the tree never does.\n\
                  What your hook starts in the tree may be an agent's work, and runs outside the jail."
             }
+            Self::LeaseTools => {
+                "The tools that agents have here, by name; all where this is left out. `--tools` can name fewer."
+            }
+            Self::LeaseRead => {
+                "The files that agents may read here, as patterns; all where this is left out. It can only narrow what\n\
+                 `--read` and `--write` say."
+            }
+            Self::LeaseWrite => {
+                "The files that agents may write here. Tools that write beside the sources need a pattern of theirs."
+            }
             Self::NotifyDesktop => "Whether gates and ends show on your desktop, through `notify-send`.",
             Self::NotifyWebhook => {
                 "An address, or a list of them, that gates and ends are posted to as JSON: https, or http on\n\
@@ -233,13 +252,17 @@ impl Key {
             Self::KeepWorkspaces | Self::KeepBranches | Self::KeepBin => Kind::Age,
             Self::KeepCaches | Self::LimitMemory | Self::LimitDisk => Kind::Size,
             Self::ExportAllow | Self::ExportAsk | Self::ExportDeny => Kind::Findings,
+            Self::LeaseTools => Kind::Tools,
+            Self::LeaseRead | Self::LeaseWrite => Kind::Patterns,
         }
     }
 
     /// Whether it may stand in a file of this level.
     pub(crate) const fn may_stand(self, level: Level) -> bool {
         match self {
-            Self::Done | Self::Setup => matches!(level, Level::Project),
+            Self::Done | Self::Setup | Self::LeaseTools | Self::LeaseRead | Self::LeaseWrite => {
+                matches!(level, Level::Project)
+            }
             Self::LocalUrl
             | Self::DayMaxDollars
             | Self::DeliverySign
@@ -311,6 +334,8 @@ impl Key {
             Self::NotifyWebhook | Self::ExportAllow | Self::ExportAsk | Self::ExportDeny => {
                 Value::Names(Vec::new())
             }
+            Self::LeaseTools => Value::Names(Vec::new()),
+            Self::LeaseRead | Self::LeaseWrite => Value::Names(vec!["**".into()]),
             Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
             Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),
             Self::KeepCaches => Value::Size(KEEP_BYTES),

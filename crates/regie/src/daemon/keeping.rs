@@ -75,7 +75,7 @@ async fn sweep(control: &Control, home: &Home) {
         branches: Some(config.amount(Key::KeepBranches)),
         bin: Some(config.amount(Key::KeepBin)),
     };
-    match control.sweep(order).await {
+    match control.sweep_due(order).await {
         Ok(swept) => {
             tracing::info!(freed = swept.freed, things = swept.items.len(), "the home was swept");
             for item in swept.items.iter().filter(|item| !item.goes) {

@@ -49,6 +49,9 @@ pub(super) fn project(toolchains: &[Toolchain]) -> String {
         Key::Done => done(toolchains),
         Key::Setup => setup(toolchains),
         Key::Effort => EFFORT.into(),
+        Key::LeaseTools => {
+            "# tools = [\"read\", \"list\", \"search\", \"edit\", \"write\", \"shell\"]\n".into()
+        }
         _ => format!("# {} = {}\n", key.path().1, key.built_in().written()),
     });
     text.push_str(BESIDE);

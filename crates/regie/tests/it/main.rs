@@ -20,6 +20,8 @@ mod init;
 mod jail;
 mod keep;
 mod lacking;
+#[cfg(target_os = "linux")]
+mod leases;
 mod limits;
 mod mission;
 mod models;

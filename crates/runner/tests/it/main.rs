@@ -12,6 +12,7 @@ mod hostile;
 mod images;
 mod inherited;
 mod offload;
+mod paths;
 mod posture;
 mod recovery;
 mod services;

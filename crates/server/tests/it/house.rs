@@ -60,7 +60,7 @@ fn nothing<T>(what: &str) -> Result<T, Error> {
 impl UseCases for House {
     async fn hello(&self) -> Result<api::Hello, Error> {
         let home = "/home".into();
-        Ok(api::Hello { api: api::VERSION, version: "0".into(), pid: 1, home, position: 0 })
+        Ok(api::Hello { api: api::VERSION, version: "0".into(), pid: 1, home, position: 0, is_halted: false })
     }
 
     async fn model_list(&self) -> Result<api::Models, Error> {
@@ -224,6 +224,45 @@ impl UseCases for House {
 
     async fn who_changed(&self, _: api::WhoChanged) -> Result<Vec<api::Changed>, Error> {
         Ok(vec![])
+    }
+
+    async fn lease_list(&self, all: bool) -> Result<Vec<api::Lease>, Error> {
+        let state = if all { "expired" } else { "holds" };
+        Ok(vec![api::Lease { state: state.into(), ..api::Lease::default() }])
+    }
+
+    async fn lease_fetch(&self, lease: &str) -> Result<api::LeaseRecord, Error> {
+        let lease = api::Lease { lease: lease.into(), ..api::Lease::default() };
+        Ok(api::LeaseRecord { lease, ..api::LeaseRecord::default() })
+    }
+
+    async fn lease_mint(&self, wanted: api::MintLease) -> Result<api::Minted, Error> {
+        let lease = api::Lease { principal: wanted.holder, ..api::Lease::default() };
+        Ok(api::Minted { lease, token: "told once".into() })
+    }
+
+    async fn lease_revoke(&self, lease: &str) -> Result<api::Lease, Error> {
+        Ok(api::Lease { lease: lease.into(), state: "revoked".into(), ..api::Lease::default() })
+    }
+
+    async fn role_list(&self) -> Result<Vec<api::Role>, Error> {
+        Ok(vec![])
+    }
+
+    async fn act_list(&self) -> Result<Vec<api::Act>, Error> {
+        Ok(vec![])
+    }
+
+    async fn halt_fetch(&self) -> Result<api::Halt, Error> {
+        Ok(api::Halt::default())
+    }
+
+    async fn halt_raise(&self, wanted: api::RaiseHalt) -> Result<api::Halt, Error> {
+        Ok(api::Halt { is_on: true, why: wanted.why, ..api::Halt::default() })
+    }
+
+    async fn halt_lift(&self) -> Result<api::Halt, Error> {
+        Ok(api::Halt::default())
     }
 
     async fn audit_verify(&self) -> Result<api::Audit, Error> {

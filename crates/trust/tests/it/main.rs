@@ -1,9 +1,12 @@
 //! The authorisation point from outside: rules, leases, the door.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod acts;
 mod door;
 mod export;
+mod halt;
 mod leases;
+mod narrowing;
 mod policy;
 mod provenance;
 mod world;
