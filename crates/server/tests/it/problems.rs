@@ -18,6 +18,7 @@ const ROUTES: [&str; 34] = [
     "POST /api/v1/runs/run_a/cancel",
     "POST /api/v1/runs/run_a/resume",
     "POST /api/v1/runs/run_a/undo",
+    "POST /api/v1/runs/run_a/forget",
     "POST /api/v1/runs/run_a/say",
     "GET /api/v1/costs",
     "GET /api/v1/search?text=a",
