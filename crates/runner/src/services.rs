@@ -135,10 +135,11 @@ impl Running {
             (Err(error), _) | (_, Err(error)) => return failed(error.to_string()),
         };
         let program = Program::Service(&service.command);
-        let jailed = match jail::start(config, Effect::Read, program, Stdin::Null, network) {
-            Ok(jailed) => jailed,
-            Err(refused) => return failed(refused.hint),
-        };
+        let jailed =
+            match jail::start(&jail::launcher(config), config, Effect::Read, program, Stdin::Null, network) {
+                Ok(jailed) => jailed,
+                Err(refused) => return failed(refused.hint),
+            };
         let end: Arc<Mutex<Option<String>>> = Arc::default();
         let (its_stop, its_end) = (Arc::clone(&stop), Arc::clone(&end));
         let thread = std::thread::Builder::new().spawn(move || {
@@ -188,8 +189,9 @@ impl Running {
         while self.end().is_none() {
             let program = Program::Service(ready);
             let within = left.clamp(LOOK_EVERY, LOOK_WITHIN);
-            let looked = jail::start(config, Effect::Read, program, Stdin::Null, network)
-                .map(|jailed| supervise(jailed, None, within, stop, &mut Nowhere));
+            let looked =
+                jail::start(&jail::launcher(config), config, Effect::Read, program, Stdin::Null, network)
+                    .map(|jailed| supervise(jailed, None, within, stop, &mut Nowhere));
             match looked {
                 Ok(Ok(Observed { ended: Ended::Cancelled, .. })) => return,
                 Ok(Ok(Observed { ended: Ended::Itself, status: Some(status), .. })) if status.success() => {

@@ -18,10 +18,10 @@ use rustix::{
 };
 
 use crate::{
-    Failure, Part, confine,
+    Failure, Part, confine, filter,
     init::{self, End, Ends},
-    sys::{self, Fork},
-    tree::PidBound,
+    sys::{self, Fork, Net},
+    tree::{self, PidBound},
     wire::{self, Answer, Mode, Order, Request},
 };
 
@@ -60,6 +60,10 @@ fn launch() -> Result<End, Failure> {
     let request = match order {
         Order::Launch(request) => request,
         Order::Network => return network(&control),
+        Order::Prepare => {
+            let started = jailed(Net::New, None, First::StandBy(&control));
+            return follow(&control, started, Mode::Confine);
+        }
     };
     let network = if request.is_joined { fds.pop().zip(fds.pop()) } else { None };
     let stdin = if request.is_piped { fds.pop() } else { None };
@@ -67,25 +71,32 @@ fn launch() -> Result<End, Failure> {
         return Err(fail("taking the network")(Errno::BADF));
     }
     let started = match request.mode {
-        Mode::Confine | Mode::Rehearse => jailed(&request, stdin, network.as_ref()),
+        Mode::Confine | Mode::Rehearse => {
+            jailed(request.net(), network.as_ref(), First::Build(&request, stdin))
+        }
         Mode::Degrade => unjailed(&request, stdin),
     };
+    follow(&control, started, request.mode)
+}
+
+/// Answers how the start went, and follows what runs to its end.
+fn follow(control: &UnixStream, started: Result<Started, Failure>, mode: Mode) -> Result<End, Failure> {
     let started = match started {
         Ok(started) => started,
         Err(failure) => {
             // Nothing runs. Whether anybody is left to hear it makes no difference.
-            let _ = wire::send(&control, &Answer::Failed(failure.clone()), &[]);
+            let _ = wire::send(control, &Answer::Failed(failure.clone()), &[]);
             return Err(failure);
         }
     };
-    if let Err(error) = wire::send(&control, &Answer::Started, &[started.pidfd.as_fd()]) {
+    if let Err(error) = wire::send(control, &Answer::Started, &[started.pidfd.as_fd()]) {
         // The caller died meanwhile: nobody would follow what runs.
         let _ = rustix::process::pidfd_send_signal(&started.pidfd, Signal::KILL);
         let _ = reap(started.pid);
         return Err(Part::Launch.failed("answering")(error));
     }
     confine::let_go_of_stdio()?;
-    watch(&control, started, request.mode)
+    watch(control, started, mode)
 }
 
 /// Makes a network and hands it over: it lasts as long as somebody holds it or is in it.
@@ -134,11 +145,16 @@ struct Started {
     outcome: Option<OwnedFd>,
 }
 
-fn jailed(
-    request: &Request,
-    stdin: Option<OwnedFd>,
-    network: Option<&(OwnedFd, OwnedFd)>,
-) -> Result<Started, Failure> {
+/// What the first process of a jail begins with.
+enum First<'a> {
+    /// Building what is asked for, with this standard input.
+    Build(&'a Request, Option<OwnedFd>),
+    /// Waiting to be told on this socket.
+    StandBy(&'a UnixStream),
+}
+
+/// Starts the jail's first process.
+fn jailed(net: Net, network: Option<&(OwnedFd, OwnedFd)>, first: First<'_>) -> Result<Started, Failure> {
     let is_root = rustix::process::geteuid().is_root();
     let pids = if is_root { PidBound::Needed } else { PidBound::Extra };
     // When memory runs out, jails go first.
@@ -153,7 +169,7 @@ fn jailed(
     }
     // Who this is in the namespace that it is in now.
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    sys::enter_namespaces(request.net()).map_err(Part::Namespaces.failed("entering new namespaces"))?;
+    sys::enter_namespaces(net).map_err(Part::Namespaces.failed("entering new namespaces"))?;
     map_ids(user.as_raw(), group.as_raw())?;
     let (alive, alive_here) = pipe()?;
     let (report_here, report) = pipe()?;
@@ -161,14 +177,44 @@ fn jailed(
     match sys::fork().map_err(Part::Launch.failed("starting the jail's first process"))? {
         Fork::Child => {
             drop((alive_here, report_here, outcome_here));
-            init::run(request, stdin, pids, Ends { alive, report, outcome })
+            let ends = Ends { alive, report, outcome };
+            match first {
+                First::Build(request, stdin) => init::run(request, stdin, pids, ends),
+                First::StandBy(control) => stand_by(control, pids, ends),
+            }
         }
         Fork::Parent(pid) => {
-            drop((alive, report, outcome, stdin));
+            drop((alive, report, outcome, first));
             // Held open until this process ends: its closing is what init looks for.
             std::mem::forget(alive_here);
             started(pid, report_here, Some(outcome_here))
         }
+    }
+}
+
+/// The jail's first process before anybody has said what it is for: does what needs no plan, then waits for
+/// the plan and goes on as if it had just been started. It ends when the caller or the launcher does.
+fn stand_by(control: &UnixStream, pids: PidBound, ends: Ends) -> ! {
+    let refuse = |failure: Failure| {
+        init::tell(&ends.report, &failure);
+        sys::exit_now(1)
+    };
+    // The launcher may have ended just before: then its end of the pipes is closed, which is looked for again
+    // before anything runs, and the caller's socket is closed with it or soon after.
+    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
+        refuse(Part::Launch.failed("binding the jail to its launcher")(error));
+    }
+    // What fails here fails again where it is due, and is told there.
+    let _ = filter::programs();
+    let _ = init::raise_loopback();
+    tree::prepare();
+    match wire::receive::<Order>(control) {
+        Ok((Order::Launch(request), mut fds)) if request.suits_prepared() => {
+            let stdin = if request.is_piped { fds.pop() } else { None };
+            init::run(&request, stdin, pids, ends)
+        }
+        Ok(_) => refuse(Part::Launch.failed::<Errno>("taking a plan")(Errno::INVAL)),
+        Err(error) => refuse(Part::Launch.failed("reading the plan")(error)),
     }
 }
 

@@ -59,11 +59,16 @@ pub(crate) enum Net {
     Stay,
 }
 
-/// Enters new user, mount, process, IPC, host name and cgroup namespaces, and perhaps a new network.
+/// Enters new user, process, IPC, host name and cgroup namespaces, and perhaps a new network. The mounts are
+/// left for [`enter_mounts`]: a copy of them is to be no older than the plan.
 pub(crate) fn enter_namespaces(net: Net) -> io::Result<()> {
-    let all =
-        Flags::NEWUSER | Flags::NEWNS | Flags::NEWPID | Flags::NEWIPC | Flags::NEWUTS | Flags::NEWCGROUP;
+    let all = Flags::NEWUSER | Flags::NEWPID | Flags::NEWIPC | Flags::NEWUTS | Flags::NEWCGROUP;
     unshare(if net == Net::New { all | Flags::NEWNET } else { all })
+}
+
+/// Enters a new mount namespace, which has the mounts that there are now.
+pub(crate) fn enter_mounts() -> io::Result<()> {
+    unshare(Flags::NEWNS)
 }
 
 /// Enters a new user and a new network namespace.

@@ -31,6 +31,8 @@ const MAX_BYTES: u32 = 64 << 20;
 pub(crate) enum Order {
     /// Start a program.
     Launch(Box<Request>),
+    /// Do what can be done before anybody knows which program it will be, and wait for that.
+    Prepare,
     /// Make a network that jails can share, and start nothing.
     Network,
 }
@@ -53,6 +55,11 @@ impl Request {
     /// Which network namespace the jail is in.
     pub(crate) fn net(&self) -> Net {
         if self.is_joined || self.plan.network == Network::Host { Net::Stay } else { Net::New }
+    }
+
+    /// Whether a launcher that was started before the plan was known can start this.
+    pub(crate) fn suits_prepared(&self) -> bool {
+        self.mode == Mode::Confine && self.net() == Net::New
     }
 }
 
@@ -81,9 +88,9 @@ pub(crate) enum Answer {
 }
 
 /// The most descriptors of one frame.
-const MOST_FDS: usize = 3;
+const MOST_FDS: usize = 5;
 
-/// Sends one frame and at most three descriptors.
+/// Sends one frame and at most [`MOST_FDS`] descriptors.
 pub(crate) fn send<T: Serialize>(
     mut socket: &UnixStream,
     value: &T,
