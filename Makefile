@@ -11,7 +11,7 @@ REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
 .PHONY: help up test setup build lint layers deny unit jail journeys sdk-check wires projects projects-three crash escape escape-quick bench-engine \
-	bench-models fuzz proof dist clean
+	bench-jail bench-models fuzz proof dist clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -77,13 +77,16 @@ crash: ## Kills daemon and runner at every step boundary, and 50 times at random
 bench-engine: build ## What the engine costs beside its peers (npm, pinned): one table of ratios
 	REGIE="$$(realpath $(REGIE))" python3 bench/engine --npm "$(TARGET_DIR)/bench/npm"
 
+bench-jail: build ## What a jail costs beside bubblewrap, Codex's and sandbox-runtime (npm, pinned)
+	REGIE="$$(realpath $(REGIE))" $(CARGO) run --release --locked --package bench-jail -- --npm "$(TARGET_DIR)/bench/npm-jail"
+
 bench-models: ## What the model wires cost: one table of ratios
 	$(CARGO) run --release --locked --package bench-models
 
 fuzz: ## Each parser for FUZZ_SECONDS (600), guided by coverage
 	scripts/fuzz "$(TARGET_DIR)/fuzz" $(FUZZ)
 
-proof: crash escape projects wires fuzz bench-engine bench-models ## The long campaigns
+proof: crash escape projects wires fuzz bench-engine bench-jail bench-models ## The long campaigns
 
 dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"
