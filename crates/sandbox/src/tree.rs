@@ -22,7 +22,8 @@ pub(crate) use base::prepare;
 use base::{Base, SCRATCH, tmpfs};
 
 use crate::{
-    Access, Failure, Limits, Mount, Network, Part, Plan,
+    Access, Exec, Failure, Limits, Mount, Network, Part, Plan,
+    lacks::Lack,
     sys::{self, MOUNT_NO_DEV, MOUNT_NO_EXEC, MOUNT_NO_SUID, MOUNT_READ_ONLY},
 };
 
@@ -78,7 +79,8 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     let fail = |doing: &'static str| Part::Files.failed::<Errno>(doing);
     sys::enter_mounts().map_err(Part::Namespaces.failed("entering a new mount namespace"))?;
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
-    rustix::mount::mount_change("/", private).map_err(fail("making the mounts private"))?;
+    let changed = Lack::Mounts.refuse().and_then(|()| rustix::mount::mount_change("/", private));
+    changed.map_err(fail("making the mounts private"))?;
 
     let mut mounts: Vec<&Mount> = plan.mounts.iter().collect();
     mounts.sort_by_key(|mount| mount.target.components().count());
@@ -91,7 +93,7 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
         })
         .collect::<Result<Vec<_>, _>>()?;
     let devices = DEVICES.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?;
-    let base = Base::ready_or_made(&plan.limits)?;
+    let base = Base::ready_or_made(plan)?;
     for (path, content) in names(plan.network)? {
         base.rewrite(path, &content)?;
     }
@@ -100,7 +102,7 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(&root, "", CWD, STAGE, onto)
         .map_err(fail("mounting the jail's root on /tmp"))?;
-    let mut tree = Tree { root, bound: Vec::new(), empty: None };
+    let mut tree = Tree { root, bound: Vec::new(), empty: None, exec: plan.exec };
     tree.furnish(&proc, &devices, &scratch)?;
     for (mount, source) in mounts.into_iter().zip(sources) {
         tree.add(mount, source, &plan.limits)?;
@@ -121,6 +123,8 @@ struct Tree {
     bound: Vec<PathBuf>,
     /// What covers files and directories, once something is to be covered.
     empty: Option<nest::Empty>,
+    /// Whether what is written into temporary directories could be executed.
+    exec: Exec,
 }
 
 impl Tree {
@@ -141,7 +145,8 @@ impl Tree {
         match (mount.access, source) {
             (Access::Link, _) => self.link(&mount.source, target),
             (Access::Private, _) => {
-                self.attach(&tmpfs("0700", limits.scratch_bytes)?, target, FileType::Directory)
+                let scratch = tmpfs("0700", limits.scratch_bytes, self.exec)?;
+                self.attach(&scratch, target, FileType::Directory)
             }
             (_, None) => self.nest(mount),
             (access, Some(source)) => {

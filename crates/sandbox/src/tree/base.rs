@@ -22,7 +22,8 @@ use rustix::{
 
 use super::{ALONE, DEVICES, FILES, LINKS};
 use crate::{
-    Failure, HOME, Limits, Part,
+    Exec, Failure, HOME, Limits, Part, Plan,
+    lacks::Lack,
     sys::{self, Fork},
     wire,
 };
@@ -57,7 +58,7 @@ fn by_another() -> Option<Base> {
     match sys::fork().ok()? {
         Fork::Child => {
             drop(here);
-            let made = sys::enter_mounts().ok().and_then(|()| Base::make(bytes).ok());
+            let made = sys::enter_mounts().ok().and_then(|()| Base::make(bytes, Exec::Any).ok());
             let sent = made.is_some_and(|Base { root, proc, scratch: [tmp, shm, home], .. }| {
                 let fds = [&root, &proc, &tmp, &shm, &home].map(AsFd::as_fd);
                 wire::send(&there, &(), &fds).is_ok()
@@ -76,18 +77,17 @@ fn by_another() -> Option<Base> {
 }
 
 impl Base {
-    /// The one that was made ahead, when it is as `limits` want it, else a fresh one. To be called in the
+    /// The one that was made ahead, when it is as `plan` wants it, else a fresh one. To be called in the
     /// jail's mount namespace.
-    pub(super) fn ready_or_made(limits: &Limits) -> Result<Self, Failure> {
+    pub(super) fn ready_or_made(plan: &Plan) -> Result<Self, Failure> {
         let ready = READY.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match ready.filter(|base| base.scratch_bytes == limits.scratch_bytes) {
-            Some(base) => Ok(base),
-            None => Self::make(limits.scratch_bytes),
-        }
+        let bytes = plan.limits.scratch_bytes;
+        let suits = |base: &Self| base.scratch_bytes == bytes && plan.exec == Exec::Any;
+        ready.filter(suits).map_or_else(|| Self::make(bytes, plan.exec), Ok)
     }
 
-    fn make(scratch_bytes: u64) -> Result<Self, Failure> {
-        let root = tmpfs("0755", 16 << 20)?;
+    fn make(scratch_bytes: u64, exec: Exec) -> Result<Self, Failure> {
+        let root = tmpfs("0755", 16 << 20, exec)?;
         let made = |path: &str| Part::Files.failed::<Errno>(format!("making /{path} of the jail"));
         for path in ["dev", "dev/shm", "etc", "home", HOME.trim_start_matches('/'), "proc", "tmp", "var"] {
             rustix::fs::mkdirat(&root, path, Mode::from_raw_mode(0o755)).map_err(made(path))?;
@@ -102,7 +102,7 @@ impl Base {
         for (content, path) in LINKS {
             rustix::fs::symlinkat(*content, &root, *path).map_err(made(path))?;
         }
-        let [tmp, shm, home] = SCRATCH.map(|(_, mode)| tmpfs(mode, scratch_bytes));
+        let [tmp, shm, home] = SCRATCH.map(|(_, mode)| tmpfs(mode, scratch_bytes, exec));
         Ok(Self { root, proc: proc()?, scratch: [tmp?, shm?, home?], scratch_bytes })
     }
 
@@ -122,14 +122,15 @@ fn write(root: &OwnedFd, path: &str, content: &[u8], how: OFlags) -> Result<(), 
 
 /// An empty temporary file system, with a bound also on its number of files, whose kernel
 /// memory its size does not count.
-pub(super) fn tmpfs(mode: &str, bytes: u64) -> Result<OwnedFd, Failure> {
+pub(super) fn tmpfs(mode: &str, bytes: u64, exec: Exec) -> Result<OwnedFd, Failure> {
     let make = || {
         let fs = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         rustix::mount::fsconfig_set_string(&fs, "mode", mode)?;
         rustix::mount::fsconfig_set_string(&fs, "size", bytes.to_string())?;
         rustix::mount::fsconfig_set_string(&fs, "nr_inodes", "262144")?;
         rustix::mount::fsconfig_create(&fs)?;
-        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, exec != Exec::Any);
         rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
     };
     make().map_err(Part::Files.failed("making a temporary file system"))
@@ -137,6 +138,7 @@ pub(super) fn tmpfs(mode: &str, bytes: u64) -> Result<OwnedFd, Failure> {
 
 fn proc() -> Result<OwnedFd, Failure> {
     let make = || {
+        Lack::Proc.refuse()?;
         let fs = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
         rustix::mount::fsconfig_create(&fs)?;
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sandbox::{Child, Error, Launcher, Plan, Stdin};
+use sandbox::{Child, Error, Exec, Launcher, Plan, Stdin};
 
 use crate::jail::{Ground, Outcome, finish, launcher, start};
 
@@ -53,6 +53,25 @@ fn it_is_held_as_any_other() {
     let (launcher, spare) = prepared();
     assert_eq!(is_the_spare(launcher.spawn(&plan, Stdin::Null), spare).good(), alone);
     assert_eq!(children(), [0; 0]);
+}
+
+/// A program alone in its jail has nothing else to execute: no file system of its own may hold anything.
+#[test]
+fn a_plan_of_one_program_has_nothing_to_execute() {
+    let ground = Ground::new();
+    let mut plan = Plan::new(ground.work(), ["/bin/cat", "/proc/self/mountinfo"]);
+    plan.exec = Exec::Once;
+    let told = |outcome: Outcome| {
+        let lines = outcome.good();
+        let mut shown: Vec<String> =
+            lines.lines().map(|line| line.split(' ').skip(3).take(3).collect::<Vec<_>>().join(" ")).collect();
+        shown.sort();
+        shown
+    };
+    let alone = told(finish(start(&plan).unwrap()));
+    assert!(alone.iter().any(|line| line.contains(" /tmp ") && line.contains("noexec")), "{alone:?}");
+    let (launcher, spare) = prepared();
+    assert_eq!(told(is_the_spare(launcher.spawn(&plan, Stdin::Null), spare)), alone);
 }
 
 #[test]
