@@ -4,7 +4,7 @@ use crate::house::serve;
 use crate::http::{HELLO, ask};
 
 /// Every route, so that none is forgotten by the handshake.
-const ROUTES: [&str; 34] = [
+const ROUTES: [&str; 35] = [
     "GET /api/v1/models",
     "POST /api/v1/models",
     "POST /api/v1/missions",
