@@ -149,6 +149,11 @@ impl Control {
             let detail = format!("mission {name} has {} runs, and each has steps of its own", runs.len());
             return Err(Error::new(Kind::Invalid, "forget.which", detail).hint("name the run with `--step`"));
         }
+        if order.step.is_some() && order.with_forks {
+            let detail = "a step of the runs that go on from it is another step";
+            return Err(Error::new(Kind::Invalid, "forget.which", detail)
+                .hint("forget those runs first, each by its id, and then the step"));
+        }
         let (eraser, one, lines) = (self.eraser(), Arc::clone(&self.sweeping), self.lines.clone());
         self.blocking(move || {
             let _one = one.lock().unwrap_or_else(PoisonError::into_inner);

@@ -86,7 +86,8 @@ impl Eraser {
         if order.dry_run {
             return Ok(forgotten);
         }
-        for target in &targets {
+        // What goes on from another first: at no moment does it refer to what is gone.
+        for target in targets.iter().rev() {
             let act = || self.carry_out(target, &goes).map_err(|error| view::with_causes(&error));
             self.ground.hand.does(ACT, target.run, act).map_err(|why| {
                 Error::new(

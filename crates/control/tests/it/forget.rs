@@ -19,27 +19,45 @@ fn merged(world: &World) -> String {
     run
 }
 
-#[test]
-fn what_a_crash_cuts_short_the_next_start_completes() {
+/// How far a daemon came before it died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reached {
+    Order,
+    Workspace,
+    SomeContents,
+    AllContents,
+}
+
+fn cut_short(reached: Reached) {
     let mut world = World::new();
     let run = merged(&world);
     let id: RunId = run.parse().unwrap();
     let row = world.daemon().journal.run(id).unwrap();
+    let events = ranges(1..=row.head.seq);
     let erasure = Erasure {
         by: "human:owner".into(),
         at: Timestamp(1),
         run: id,
         step: None,
-        events: ranges(1..=row.head.seq),
+        events: events.clone(),
         head: row.head.hash,
         previous: Digest::ZERO,
     };
-    // As if the daemon had died after it had noted the order.
     let body = serde_json::to_vec(&erasure).unwrap();
     world.daemon().records.put(KIND, &key(1), 0, &body).unwrap();
     assert!(world.layout().room(id).exists());
+    if reached >= Reached::Workspace {
+        std::fs::remove_dir_all(world.layout().room(id)).unwrap();
+    }
+    match reached {
+        Reached::SomeContents => drop(world.daemon().journal.erase(id, &[(1, 5)]).unwrap()),
+        Reached::AllContents => drop(world.daemon().journal.erase(id, &events).unwrap()),
+        _ => {}
+    }
+    let audit = world.block(world.control().audit_verify()).unwrap();
+    assert!(audit.intact, "at every moment: {audit:?}");
     world.restart();
-    assert!(world.daemon().records.get(DONE, &key(1)).unwrap().is_some());
+    assert!(world.daemon().records.get(DONE, &key(1)).unwrap().is_some(), "{reached:?}");
     assert!(!world.layout().room(id).exists());
     let events = world.daemon().journal.history(id, 0, 9999).unwrap();
     assert!(!events.is_empty() && events.iter().all(|event| event.payload.is_none()));
@@ -50,6 +68,13 @@ fn what_a_crash_cuts_short_the_next_start_completes() {
     assert_eq!(world.block(world.control().run_undo(&run)).unwrap_err().code, "run.forgotten");
     assert!(world.daemon().records.get(undo::KIND, &run).unwrap().is_none());
     assert_eq!(world.block(world.control().run_fetch(&run)).unwrap().goal, "(forgotten)");
+}
+
+#[test]
+fn what_a_crash_cuts_short_the_next_start_completes() {
+    for reached in [Reached::Order, Reached::Workspace, Reached::SomeContents, Reached::AllContents] {
+        cut_short(reached);
+    }
 }
 
 #[test]
@@ -67,6 +92,8 @@ fn one_step_goes_alone_and_one_that_is_not_there_is_named() {
     let id: RunId = run.parse().unwrap();
     let none = Forget { step: Some(999), ..Forget::default() };
     assert_eq!(forget(&world, &run, none).unwrap_err().code, "forget.no_step");
+    let both = Forget { step: Some(1), with_forks: true, ..Forget::default() };
+    assert_eq!(forget(&world, &run, both).unwrap_err().code, "forget.which");
     let step = Forget { step: Some(1), ..Forget::default() };
     let forgotten = forget(&world, &run, step).unwrap();
     assert!(forgotten.runs[0].contents > 0);
