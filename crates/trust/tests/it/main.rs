@@ -5,4 +5,6 @@ mod door;
 mod export;
 mod leases;
 mod policy;
+mod rules;
+mod shell;
 mod world;
