@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
 pub use crate::keep::view::{Sweep, Swept, Usage};
+pub use crate::policy::view::{
+    AskWhy, Decided, Explain, Explained, Held, Policy, PolicyFile, PolicyRule, Why,
+};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.
 pub const VERSION: u32 = 1;
@@ -440,6 +443,10 @@ pub struct Gate {
     pub request: serde_json::Value,
     /// The hash of the exact action; an answer names it.
     pub action: String,
+    /// The rule that `approve_always` writes, as it will stand in the owner's file for this project; `null` where this
+    /// cannot be allowed always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub always: Option<String>,
     /// What of a proposal others would execute or trust: to be shown before everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export: Option<trust::export::Report>,
@@ -473,7 +480,7 @@ pub struct File {
 /// Answers a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerGate {
-    /// `approve`, `refuse`, `was_done` or `repeat`.
+    /// `approve`, `approve_always`, `refuse`, `was_done` or `repeat`.
     pub answer: String,
     /// The hash of the action that was shown.
     pub action: String,

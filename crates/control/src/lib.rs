@@ -15,6 +15,7 @@
 //! | [`gates`] | what waits for the owner, and the answers |
 //! | [`undo`] | taking a merge back |
 //! | [`notify`] | what the owner is told of |
+//! | [`policy`] | the owner's rules: which files count, what they say, what a gate allows always |
 //! | [`keep`] | what lies in the home, and what of it may go |
 //! | [`audit`] | verification of the chains |
 //! | [`executor`] | who executes which step: the vendor, the host, the jail |
@@ -41,6 +42,7 @@ pub mod keep;
 pub mod layout;
 pub mod missions;
 pub mod notify;
+pub mod policy;
 pub mod recording;
 pub mod runs;
 pub mod say;

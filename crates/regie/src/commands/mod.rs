@@ -12,6 +12,7 @@ mod keep;
 mod log;
 mod model_script;
 mod notify;
+mod policy;
 mod read;
 mod replay;
 mod rest;
@@ -28,6 +29,7 @@ use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 pub(crate) use config::place;
 pub(crate) use count::Count;
+pub(crate) use policy::Policy;
 pub(crate) use sandbox::Sandbox;
 
 use crate::args::{self, Args, Command, Gate};
@@ -96,10 +98,14 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Undo(args) => undo::run(context, &args).await,
         Command::Gate(Gate::List { all }) => gate::list(context, all).await,
         Command::Gate(Gate::Show(one)) => gate::show(context, &one.gate).await,
-        Command::Gate(Gate::Approve(one)) => gate::answer(context, &one.gate, "approve").await,
+        Command::Gate(Gate::Approve(args)) => {
+            let answer = if args.always { "approve_always" } else { "approve" };
+            gate::answer(context, &args.one.gate, answer).await
+        }
         Command::Gate(Gate::Refuse(one)) => gate::answer(context, &one.gate, "refuse").await,
         Command::Gate(Gate::WasDone(one)) => gate::answer(context, &one.gate, "was_done").await,
         Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
+        Command::Policy(policy) => policy::run(context, policy).await,
         Command::Audit(_) => audit::verify(context).await,
         Command::Du => keep::usage(context).await,
         Command::Gc(args) => keep::sweep(context, &args).await,

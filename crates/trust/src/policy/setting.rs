@@ -54,7 +54,12 @@ impl Policy {
             labels: &setting.labels,
             taint: &setting.taint,
         });
-        strictest(self.judge(case), case, &heard)
+        self.judge_heard(case, &heard)
+    }
+
+    /// Judges a case by the built-in rules and what the owner's say.
+    pub fn judge_heard(&self, case: &Case<'_>, heard: &Heard<'_>) -> Ruling {
+        strictest(self.judge(case), case, heard)
     }
 }
 
