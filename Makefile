@@ -11,7 +11,7 @@ REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
 .PHONY: help up test setup build lint layers deny unit jail journeys sdk-check wires projects projects-three crash escape escape-quick bench-engine \
-	bench-models fuzz proof dist clean
+	bench-models bench-trust fuzz proof dist clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -80,10 +80,13 @@ bench-engine: build ## What the engine costs beside its peers (npm, pinned): one
 bench-models: ## What the model wires cost: one table of ratios
 	$(CARGO) run --release --locked --package bench-models
 
+bench-trust: ## What a decision with 500 rules costs beside one match of its globs
+	$(CARGO) run --release --locked --package bench-trust
+
 fuzz: ## Each parser for FUZZ_SECONDS (600), guided by coverage
 	scripts/fuzz "$(TARGET_DIR)/fuzz" $(FUZZ)
 
-proof: crash escape projects wires fuzz bench-engine bench-models ## The long campaigns
+proof: crash escape projects wires fuzz bench-engine bench-models bench-trust ## The long campaigns
 
 dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"

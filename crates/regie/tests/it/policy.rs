@@ -172,7 +172,7 @@ fn a_setup_that_is_allowed_always_is_not_asked_again_and_a_merge_is_always_asked
     let shown = world.ask(&["gate", "show", gate["gate"].as_str().unwrap(), "--json"]).json();
     assert_eq!(shown.get("always"), None, "{shown}");
     let refused = world.ask(&["gate", "approve", gate["gate"].as_str().unwrap(), "--always"]);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.err.contains("cannot be allowed always"), "{}", refused.err);
     assert_eq!(world.ask(&["gate", "refuse", gate["gate"].as_str().unwrap()]).code, Some(0));
     world.ended("last");

@@ -1,0 +1,147 @@
+//! What a decision costs, as ratios that come from one run on one machine.
+//!
+//!     cargo run --release --package bench-trust
+//!
+//! A decision is all of it: the request is read, a shell line is looked through, every rule that holds is found, and
+//! the strictest of those and the built-in ones wins. Beside it stands one match of a path against a set of the same
+//! patterns. Exits with 1 when a target is missed.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "a program whose output is a table")]
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Result;
+use domain::{Digest, Effect, Lease, LeaseId, Risk, RunId, StepKind, StepNo, Timestamp, Verdict};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use kernel::port::Action;
+use trust::policy::{Book, Level, Setting, file};
+use trust::{Case, Policy, export};
+
+/// The rules of each measurement.
+const RULES: usize = 500;
+/// What a decision may cost, in matches.
+const MOST: f64 = 20.0;
+/// Rounds, of which the fastest counts: whatever else the machine does only adds to one.
+const ROUNDS: usize = 30;
+/// Works in a round.
+const WORKS: u32 = 2_000;
+
+fn main() -> Result<ExitCode> {
+    let paths: Vec<String> = (0..RULES).map(path).collect();
+    let set = globs(&paths)?;
+    println!("{:<84}{:>8}{:>10}  target", "a decision / one match of the same patterns", "ratio", "ns");
+    let mut is_met = true;
+    let all_paths: String =
+        paths.iter().enumerate().map(|(at, path)| rule(at, "deny", &format!("paths = {path:?}"))).collect();
+    let edit = r#"{"tool":"edit","input":{"path":"src/module42/deep/er/file.rs","old":"a","new":"b"}}"#;
+    let held = r#"{"tool":"edit","input":{"path":"secrets7/a/key.pem","old":"a","new":"b"}}"#;
+    let shell =
+        r#"{"tool":"shell","input":{"command":"cd src && npm test -- --watch=false | tee out/log.txt"}}"#;
+    is_met &=
+        row(&set, "an edit, 500 rules about paths, none holds", &all_paths, "edit", edit, Verdict::Allow)?;
+    is_met &=
+        row(&set, "an edit, 500 rules about paths, one holds", &all_paths, "edit", held, Verdict::Deny)?;
+    let mixed: String = (0..RULES).map(|at| rule(at, "deny", &mixed(at))).collect();
+    is_met &= row(&set, "an edit, 500 rules of all kinds", &mixed, "edit", edit, Verdict::Allow)?;
+    // Three commands and seven words that could be paths: each is a match of its own.
+    is_met &= row(
+        &set,
+        "a shell line of three commands, 500 rules of all kinds",
+        &mixed,
+        "shell",
+        shell,
+        Verdict::Allow,
+    )?;
+    println!("bench: {}", if is_met { "all targets met" } else { "a target is missed" });
+    Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Patterns as people write them.
+fn path(at: usize) -> String {
+    match at % 5 {
+        0 => format!("secrets{at}/**/*.pem"),
+        1 => format!("src/gen{at}/**"),
+        2 => format!("**/*.lock{at}"),
+        3 => format!("config/env{at}.toml"),
+        _ => format!("secrets{}/", at.saturating_sub(2)),
+    }
+}
+
+fn mixed(at: usize) -> String {
+    match at % 5 {
+        0 => format!("command = [\"deploy{at} *\", \"npm publish{at} *\"]"),
+        1 => format!("tool = \"tool{at}\"\nrisk_at_least = \"network\""),
+        2 => format!("line = \"make release{at}\""),
+        _ => format!("paths = {:?}", path(at)),
+    }
+}
+
+fn rule(at: usize, verdict: &str, when: &str) -> String {
+    format!("[[rule]]\nname = \"r{at}\"\nverdict = \"{verdict}\"\n{when}\n")
+}
+
+fn globs(patterns: &[String]) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(GlobBuilder::new(pattern).literal_separator(true).build()?);
+    }
+    Ok(set.build()?)
+}
+
+/// One row, and whether its target is met.
+fn row(set: &GlobSet, what: &str, rules: &str, tool: &str, request: &str, expected: Verdict) -> Result<bool> {
+    let book = Arc::new(Book::new(file::parse(rules, "policy.toml", Level::Owner)?)?);
+    let setting = Setting { book, project: "/home/me/shop".into(), ..Setting::default() };
+    let (run, lease) = (RunId::from_bytes([1; 16]), LeaseId::from_bytes([2; 16]));
+    let lease = Lease {
+        id: lease,
+        run,
+        principal: "agent:coder".into(),
+        on_behalf_of: "human:owner".into(),
+        purpose: String::new(),
+        tools: vec!["edit".into(), "shell".into()],
+        expires_at: Timestamp(u64::MAX),
+        epoch: 1,
+        revoked: false,
+    };
+    let action = Action {
+        run,
+        principal: &lease.principal,
+        lease: lease.id,
+        step: StepNo::FIRST,
+        kind: StepKind::ToolCall,
+        effect: Effect::WorkspaceWrite,
+        risk: Risk::Workspace,
+        tool,
+        request: request.as_bytes(),
+        digest: Digest::of(request.as_bytes()),
+        nanodollars: 0,
+        approved: None,
+        now: Timestamp(1),
+    };
+    let (policy, exports) = (Policy::built_in(), export::Rules::default());
+    let case = Case { action: &action, lease: &lease, merge_approved: false, export: &exports };
+    anyhow::ensure!(policy.judge_in(&case, &setting).verdict == expected, "{what}: another verdict");
+    let decision = least(|| policy.judge_in(black_box(&case), &setting));
+    let one = least(|| set.matches(black_box("src/module42/deep/er/file.rs")));
+    let ratio = decision / one;
+    let is_met = ratio <= MOST;
+    println!("{} {what:<82}{ratio:>8.2}{decision:>10.0}  ≤ {MOST:.0}", if is_met { '✓' } else { '✗' });
+    Ok(is_met)
+}
+
+/// The least time of one work, in nanoseconds.
+fn least<T>(mut work: impl FnMut() -> T) -> f64 {
+    let mut least = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let begin = Instant::now();
+        for _ in 0..WORKS {
+            black_box(work());
+        }
+        least = least.min(begin.elapsed().as_secs_f64() * 1e9 / f64::from(WORKS));
+    }
+    least
+}
