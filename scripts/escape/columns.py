@@ -35,6 +35,7 @@ class Result:
             return f"{said[-1][0]} {said[-1][1]}"
         for words, errno in [("Read-only file system", "EROFS"), ("Permission denied", "EACCES"),
                              ("Operation not permitted", "EPERM"), ("Invalid cross-device link", "EXDEV"),
+                             ("Function not implemented", "ENOSYS"),
                              ("No such file or directory", "ENOENT"), ("nonexistent", "ENOENT"), ("not found", "ENOENT"),
                              ("outside of the workspace", "by the tool"),
                              ("not a directory", "ENOTDIR"), ("File size limit", "EFBIG")]:

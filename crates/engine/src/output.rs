@@ -23,6 +23,22 @@ pub(crate) struct Output {
     /// The image that it gave to look at; its bytes are the artifact.
     #[serde(default)]
     pub(crate) image: Option<Image>,
+    /// How it was confined.
+    #[serde(default)]
+    pub(crate) jail: Option<Jail>,
+}
+
+impl Output {
+    /// Whether it says of itself that nothing held it.
+    pub(crate) fn is_unheld(&self) -> bool {
+        self.jail.as_ref().is_some_and(|jail| jail.state != "enforced")
+    }
+}
+
+/// The jail of a step, in one word.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Jail {
+    state: String,
 }
 
 /// A directory's own instructions, told with the first of its files.

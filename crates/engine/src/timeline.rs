@@ -396,6 +396,7 @@ fn tool_output(item: Item, payload: Option<&Payload>) -> Item {
     };
     let image = output::image_of(payload);
     let outcome = image.as_ref().map_or(outcome, words::image);
+    let outcome = if output.is_unheld() { words::unheld(&outcome) } else { outcome };
     let millis = output.duration_ms.or(item.millis);
     Item {
         outcome,

@@ -10,9 +10,6 @@ use serde::{Deserialize, Serialize};
 /// [`Config`] as JSON.
 pub const SERVE_ARG: &str = "__runner";
 
-/// The first argument by which a binary knows that it is to be a file tool inside a jail.
-pub const TOOL_ARG: &str = "__tool";
-
 /// Set to anything, it makes a runner behave as on a machine that cannot hold a jail: posture `Deny`
 /// refuses, posture `Ask` degrades. It never loosens anything, so it is safe to leave in.
 pub const NO_JAIL_ENV: &str = "REGIE_TEST_NO_JAIL";

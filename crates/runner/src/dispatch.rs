@@ -3,18 +3,17 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::config::{Config, SERVE_ARG, TOOL_ARG};
+use crate::config::{Config, SERVE_ARG};
 use crate::{serve, tool};
 
-/// Becomes what a hidden first argument says: a jail's launcher, a file tool inside a jail, or a
+/// Becomes what a hidden first argument says: a jail's launcher, which may become a file tool, or a
 /// runner. `None` for any other argument, and the binary goes on. To be called first thing in
 /// `main`, before there is a second thread; `args` are the arguments after the program's name.
 pub fn dispatch(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut args = args.into_iter();
     let first = args.next()?;
     match first.to_str()? {
-        sandbox::LAUNCH_ARG => sandbox::launch_main(),
-        TOOL_ARG => Some(tool::tool_main()),
+        sandbox::LAUNCH_ARG => sandbox::launch_resident_main(tool::tool_main),
         SERVE_ARG => Some(run(args.next())),
         _ => None,
     }

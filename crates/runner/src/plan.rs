@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use domain::Effect;
-use sandbox::{Access, Mount, Network, Plan, Posture};
+use sandbox::{Access, Exec, Mount, Network, Plan, Posture};
 
-use crate::config::{Config, TOOL_ARG};
+use crate::config::Config;
+use crate::tool;
 use crate::toolchains::{CACHE, GO_MODULES};
 use crate::{git, shown, spool};
 
@@ -14,8 +15,6 @@ use crate::{git, shown, spool};
 pub(crate) const WORKSPACE: &str = "/workspace";
 /// Where steps see the long outputs of earlier steps.
 const OUTPUTS: &str = "/outputs";
-/// Where steps see Regie's own binary.
-const PROGRAM: &str = "/.regie/regie";
 
 /// On what ground a step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,20 +65,17 @@ pub(crate) fn plan(
     program: Program<'_>,
 ) -> Result<Plan, sandbox::Error> {
     let root = root(config, ground);
-    let binary = match ground {
-        Ground::Jail => PathBuf::from(PROGRAM),
-        Ground::Bare => config.program.clone(),
-    };
-    let mut mounts = sandbox::default_system_mounts();
-    // A file tool works on the workspace alone; what may not write gets nothing to write to.
-    if !matches!(program, Program::Tool) {
+    let is_tool = matches!(program, Program::Tool);
+    // A file tool is no program of the system, and works on the workspace alone.
+    let mut mounts = if is_tool { Vec::new() } else { sandbox::default_system_mounts() };
+    // What may not write gets nothing to write to.
+    if !is_tool {
         mounts.extend(config.mounts.iter().cloned().map(|mount| match (effect, mount.access) {
             (Effect::Read, Access::Write) => Mount { access: Access::Read, ..mount },
             _ => mount,
         }));
     }
     mounts = fetched(mounts, config, program);
-    mounts.push(Mount { source: config.program.clone(), target: binary.clone(), access: Access::Read });
     mounts.push(Mount {
         source: spool::outputs_dir(&config.spool),
         target: outputs(config, ground),
@@ -97,7 +93,7 @@ pub(crate) fn plan(
         mounts,
         cwd: root,
         argv: match program {
-            Program::Tool => vec![binary.into(), TOOL_ARG.into()],
+            Program::Tool => vec![tool::NAME.into()],
             Program::Shell(command) | Program::Setup(command) | Program::Service(command) => {
                 vec![shell(), "-c".into(), command.into()]
             }
@@ -116,6 +112,7 @@ pub(crate) fn plan(
             Ground::Jail => Posture::Deny,
             Ground::Bare => Posture::Ask,
         },
+        exec: if is_tool { Exec::Resident } else { Exec::Any },
     })
 }
 
@@ -209,5 +206,32 @@ fn set(env: &mut Vec<(String, String)>, name: &str, value: &str) {
     match env.iter_mut().find(|(known, _)| known == name) {
         Some((_, known)) => value.clone_into(known),
         None => env.push((name.to_owned(), value.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a step may execute, and the targets of its mounts.
+    fn of(program: Program<'_>, effect: Effect) -> (Exec, Vec<(PathBuf, Access)>) {
+        let dir = tempfile::tempdir().unwrap();
+        let config =
+            Config::new(domain::RunId::new(1, [7; 10]), dir.path().join("s"), dir.path(), "/bin/true");
+        let plan = plan(&config, Ground::Jail, effect, program).unwrap();
+        (plan.exec, plan.mounts.into_iter().map(|mount| (mount.target, mount.access)).collect())
+    }
+
+    #[test]
+    fn a_file_tool_sees_the_workspace_alone_and_executes_nothing() {
+        for (effect, access) in [(Effect::Read, Access::Read), (Effect::WorkspaceWrite, Access::Write)] {
+            let (exec, mounts) = of(Program::Tool, effect);
+            assert_eq!(exec, Exec::Resident);
+            let outer: Vec<_> = mounts.iter().filter(|(at, _)| at.parent() == Some(Path::new("/"))).collect();
+            assert_eq!(outer, [&(OUTPUTS.into(), Access::Read), &(WORKSPACE.into(), access)]);
+            assert!(mounts.iter().all(|(at, _)| at.starts_with(OUTPUTS) || at.starts_with(WORKSPACE)));
+        }
+        let (exec, mounts) = of(Program::Shell("true"), Effect::WorkspaceWrite);
+        assert!(exec == Exec::Any && mounts.iter().any(|(at, _)| at == Path::new("/usr")));
     }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use domain::{Effect, Service};
 use kernel::port::Refused;
 use rustix::event::{PollFd, PollFlags, poll};
-use sandbox::{SharedNetwork, Stdin};
+use sandbox::{SharedNetwork, Status, Stdin};
 
 use crate::config::Config;
 use crate::jail;
@@ -53,6 +53,8 @@ struct Running {
     end: Arc<Mutex<Option<String>>>,
     thread: Option<JoinHandle<()>>,
     state: State,
+    /// Why no jail holds it, until that is told.
+    unheld: Option<String>,
     is_told: bool,
 }
 
@@ -128,6 +130,7 @@ impl Running {
             end: Arc::default(),
             thread: None,
             state: State::Failed(format!("could not be started: {why}")),
+            unheld: None,
             is_told: false,
         };
         let (stop, mut log) = match (Bell::new(), Log::open(config, &service.name)) {
@@ -138,6 +141,10 @@ impl Running {
         let jailed = match jail::start(config, Effect::Read, program, Stdin::Null, network) {
             Ok(jailed) => jailed,
             Err(refused) => return failed(refused.hint),
+        };
+        let unheld = match &jailed.status {
+            Status::Enforced => None,
+            Status::Degraded(why) | Status::Unsupported(why) => Some(why.clone()),
         };
         let end: Arc<Mutex<Option<String>>> = Arc::default();
         let (its_stop, its_end) = (Arc::clone(&stop), Arc::clone(&end));
@@ -159,6 +166,7 @@ impl Running {
                     end,
                     thread: Some(thread),
                     state: State::Starting,
+                    unheld,
                     is_told: false,
                 }
             }
@@ -222,7 +230,11 @@ impl Running {
             (State::Failed(news), _) => news.clone(),
             (_, Some(end)) => format!("has ended: {end}"),
             (State::Late(news), None) => news.clone(),
-            (State::Starting | State::Ready, None) => return None,
+            (State::Starting | State::Ready, None) => {
+                let name = &self.name;
+                let told = |why| format!("[warning: service `{name}` runs without a jail: {why}]");
+                return self.unheld.take().map(told);
+            }
         };
         let name = &self.name;
         let shown = outputs(config, Ground::Jail).join(DIR).join(format!("{name}.log"));

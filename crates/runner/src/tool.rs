@@ -1,7 +1,7 @@
 //! The file tools, as they run inside the jail.
 //!
-//! This process is Regie's own binary on hostile ground: what it may touch is held by the jail, and
-//! what it answers is untrusted. It takes one request on standard input and gives one answer on
+//! This process is the jail's launcher itself on hostile ground, which executes nothing from there on: what
+//! it may touch is held by the jail, and what it answers is untrusted. It takes one request on standard input and gives one answer on
 //! standard output.
 
 mod change;
@@ -11,9 +11,9 @@ pub(crate) mod picture;
 mod place;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use domain::Digest;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,9 @@ use crate::output::Instructions;
 use crate::spool::SeenFiles;
 use crate::wire::Seen;
 use place::Ground;
+
+/// What the arguments of a file tool begin with.
+pub(crate) const NAME: &str = "tool";
 
 /// How much text one answer holds, in bytes.
 const LONGEST: usize = 48 << 10;
@@ -79,8 +82,8 @@ impl Answer {
     }
 }
 
-/// The main of the hidden subcommand [`crate::config::TOOL_ARG`].
-pub(crate) fn tool_main() -> ExitCode {
+/// What a launcher becomes: says all that there is to say in its answer. Its exit code is 0 when that got out.
+pub(crate) fn tool_main(_: &[OsString]) -> i32 {
     let mut text = Vec::new();
     let request = std::io::stdin()
         .read_to_end(&mut text)
@@ -93,7 +96,7 @@ pub(crate) fn tool_main() -> ExitCode {
     let written = serde_json::to_vec(&answer)
         .map_err(std::io::Error::from)
         .and_then(|body| std::io::stdout().write_all(&body));
-    if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    i32::from(written.is_err())
 }
 
 fn run(request: &Request) -> Answer {

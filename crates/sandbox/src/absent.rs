@@ -152,6 +152,14 @@ pub fn launch_main() -> ! {
     std::process::exit(125)
 }
 
+/// A tool that a launcher becomes; there is none on this system.
+pub type Resident = fn(&[OsString]) -> i32;
+
+/// Ends at once: there is nothing to launch.
+pub fn launch_resident_main(_: Resident) -> ! {
+    launch_main()
+}
+
 /// Says that this system has no jail.
 #[must_use]
 pub fn support(_launcher: &Launcher) -> Vec<Check> {

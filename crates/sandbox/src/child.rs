@@ -21,7 +21,7 @@ use rustix::{
 };
 
 use crate::{
-    Error, Failure, LAUNCH_ARG, Network, Part, Plan, Posture, Status,
+    Error, Failure, LAUNCH_ARG, Network, Part, Plan, Posture, Status, lacks,
     place::Places,
     support,
     wire::{self, Answer, Mode, Order, Request},
@@ -322,6 +322,7 @@ impl Running {
         command
             .args(&launcher.args)
             .env_clear()
+            .envs(lacks::switches())
             .current_dir("/")
             .stdin(Stdio::from(File::from(control)))
             .stdout(output())

@@ -18,7 +18,7 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets},
 };
 
-use crate::{Access, Failure, Limits, Part, Plan, rules, sys, wire::Mode as Start};
+use crate::{Access, Exec, Failure, Limits, Part, Plan, resident, rules, sys, wire::Mode as Start};
 
 /// The launcher and the jail's first process, which count as processes of the jail.
 const OWN_PROCESSES: u64 = 2;
@@ -40,6 +40,9 @@ pub(crate) fn become_program(
     rules::apply(plan)?;
     if start == Start::Rehearse {
         sys::exit_now(0);
+    }
+    if plan.exec == Exec::Resident {
+        resident::confine()?;
     }
     execute(plan)
 }
@@ -112,6 +115,9 @@ fn limit(limits: &Limits, processes: Option<u64>) -> Result<(), Failure> {
 }
 
 fn execute(plan: &Plan) -> Result<Infallible, Failure> {
+    if plan.exec == Exec::Resident {
+        return resident::become_tool(plan);
+    }
     let string = |bytes: &[u8]| {
         CString::new(bytes).map_err(|_| Failure {
             part: Part::Plan,
@@ -127,7 +133,12 @@ fn execute(plan: &Plan) -> Result<Infallible, Failure> {
         .collect::<Result<Vec<_>, _>>()?;
     let name = plan.argv.first().map_or(OsStr::new(""), |name| name.as_os_str());
     let mut errno = libc::ENOENT;
-    for program in candidates(name, &plan.env) {
+    let mut programs = candidates(name, &plan.env);
+    if plan.exec == Exec::Once {
+        // What is let through is one try.
+        programs = likeliest(programs).into_iter().collect();
+    }
+    for program in programs {
         let Err(error) = sys::execute(&string(program.as_os_str().as_bytes())?, &argv, &env);
         // As a shell does: the first refusal is worth more than the last absence.
         match error.raw_os_error() {
@@ -145,6 +156,15 @@ fn candidates(name: &OsStr, env: &[(String, String)]) -> Vec<PathBuf> {
     }
     let path = env.iter().rev().find(|(key, _)| key == "PATH").map_or("", |(_, value)| value);
     path.split(':').filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join(name)).collect()
+}
+
+/// The program that a search for it would end with.
+fn likeliest(programs: Vec<PathBuf>) -> Option<PathBuf> {
+    let is_runnable =
+        |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
+    let at = programs.iter().position(|path| is_runnable(path));
+    let at = at.or_else(|| programs.iter().position(|path| path.exists()));
+    programs.into_iter().nth(at.unwrap_or(0))
 }
 
 /// Where a path of the jail is outside of it.

@@ -12,7 +12,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-use crate::{Failure, Part};
+use crate::{Failure, Part, lacks::Lack};
 
 /// Refused whatever the arguments.
 const REFUSED: &[libc::c_long] = &[
@@ -161,6 +161,7 @@ pub(crate) fn programs() -> Result<Vec<BpfProgram>, Failure> {
 
 /// Applies compiled filters to this process, for good.
 pub(crate) fn apply(programs: &[BpfProgram]) -> Result<(), Failure> {
+    Lack::Seccomp.refuse().map_err(Part::Seccomp.failed("applying the system call filters"))?;
     for program in programs {
         seccompiler::apply_filter(program).map_err(|error| Failure {
             part: Part::Seccomp,

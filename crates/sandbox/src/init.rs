@@ -11,7 +11,8 @@ use rustix::{
 };
 
 use crate::{
-    Failure, Part, confine, filter,
+    Exec, Failure, Part, confine, filter,
+    once::Once,
     sys::{self, Fork, Net},
     tree::{self, PidBound},
     wire::Request,
@@ -74,6 +75,7 @@ fn start(
         .map_err(Part::Privileges.failed("shielding the jail's first process"))?;
     die_with_launcher(alive)?;
     filter::apply(&filters)?;
+    let once = if request.plan.exec == Exec::Once { Some(Once::hold()?) } else { None };
     match sys::fork().map_err(Part::Launch.failed("starting the program's process"))? {
         Fork::Child => {
             let Err(failure) = confine::become_program(&request.plan, request.mode, stdin);
@@ -83,6 +85,9 @@ fn start(
         Fork::Parent(program) => {
             drop((report, stdin));
             let _ = confine::let_go_of_stdio();
+            if let Some(once) = once {
+                once.let_through(program)?;
+            }
             Ok(program)
         }
     }

@@ -14,7 +14,7 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
     pipe::PipeFlags,
-    process::{Pid, PidfdFlags, Signal, WaitOptions},
+    process::{Pid, Signal, WaitOptions},
 };
 
 use crate::{
@@ -192,8 +192,7 @@ fn unjailed(request: &Request, stdin: Option<OwnedFd>) -> Result<Started, Failur
 
 /// Waits until the program runs or its start has failed.
 fn started(pid: Pid, report: OwnedFd, outcome: Option<OwnedFd>) -> Result<Started, Failure> {
-    let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())
-        .map_err(Part::Launch.failed("following the jail's first process"))?;
+    let pidfd = sys::process(pid).map_err(Part::Launch.failed("following the jail's first process"))?;
     let mut text = Vec::new();
     std::fs::File::from(report)
         .read_to_end(&mut text)

@@ -6,12 +6,14 @@
 //! - The binary that embeds this crate calls [`launch_main`] first thing when its first
 //!   argument is [`LAUNCH_ARG`]: that fresh, single-threaded process confines itself, so the
 //!   caller never changes its own namespaces and runs nothing between fork and exec.
+//! - [`lacks`] makes a machine seem to lack a part of this, for tests.
 //! - Everything fails closed: a part that cannot be put in place means that the program never
 //!   starts, unless the plan's [`Posture`] is `Ask`; then the start is [`Status::Degraded`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod compile;
 mod error;
+pub mod lacks;
 #[cfg(target_os = "linux")]
 mod place;
 mod plan;
@@ -29,6 +31,10 @@ mod init;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
+mod once;
+#[cfg(target_os = "linux")]
+mod resident;
+#[cfg(target_os = "linux")]
 mod rules;
 #[cfg(target_os = "linux")]
 mod support;
@@ -43,7 +49,7 @@ mod wire;
 mod absent;
 
 pub use error::{Error, Failure, Part};
-pub use plan::{Access, Limits, Mount, Network, Plan, Posture};
+pub use plan::{Access, Exec, Limits, Mount, Network, Plan, Posture};
 pub use status::{Check, Status, overall};
 pub use system::{HOME, default_system_mounts};
 
@@ -51,11 +57,15 @@ pub use system::{HOME, default_system_mounts};
 pub use self::{
     child::{Child, Killer, Launcher, SharedNetwork, Stdin, spawn},
     launch::launch_main,
+    resident::{Resident, launch_resident_main},
     support::support,
 };
 
 #[cfg(not(target_os = "linux"))]
-pub use absent::{Child, Killer, Launcher, SharedNetwork, Stdin, launch_main, spawn, support};
+pub use absent::{
+    Child, Killer, Launcher, Resident, SharedNetwork, Stdin, launch_main, launch_resident_main, spawn,
+    support,
+};
 
 /// The first argument by which a binary knows that it has to call [`launch_main`].
 pub const LAUNCH_ARG: &str = "__jail";

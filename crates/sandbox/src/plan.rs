@@ -27,6 +27,9 @@ pub struct Plan {
     pub network: Network,
     /// What happens when this machine cannot enforce the plan.
     pub posture: Posture,
+    /// What may be executed of what can be seen.
+    #[serde(default)]
+    pub exec: Exec,
 }
 
 impl Plan {
@@ -50,6 +53,7 @@ impl Plan {
             limits: Limits::default(),
             network: Network::None,
             posture: Posture::Deny,
+            exec: Exec::Any,
         }
     }
 
@@ -193,6 +197,23 @@ pub enum Network {
     /// sockets, which belong to that namespace too, are held by Landlock (ABI 6), without which such a
     /// plan is refused.
     Host,
+}
+
+/// What may be executed in a jail, beside what each [`Access`] says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exec {
+    /// Any program in there.
+    #[default]
+    Any,
+    /// The plan's own program, once, with what the system needs to start it; nothing by any process after it:
+    /// neither another program, nor the same again, nor one without a file. Nothing in a temporary directory
+    /// can be loaded as code.
+    Once,
+    /// Nothing at all: the launcher itself becomes the tool that its binary brings along (see
+    /// [`crate::Resident`]), `argv` being its arguments. It is one process, makes no code and opens no socket.
+    /// The plan's environment is not given to it.
+    Resident,
 }
 
 /// What happens when the machine cannot enforce a plan.

@@ -8,10 +8,13 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 
-use crate::{Access, Failure, HOME, Network, Part, Plan, sys};
+use crate::{Access, Exec, Failure, HOME, Network, Part, Plan, sys};
 
 /// Below this Landlock cannot tell renames across directories apart.
 pub(crate) const LEAST_ABI: i32 = 2;
+
+/// The first kernel with [`LEAST_ABI`], and with all else that a jail needs.
+pub(crate) const LEAST_KERNEL: &str = "5.19";
 
 /// From here on Landlock holds signals and abstract sockets too.
 pub(crate) const SCOPED_ABI: i32 = 6;
@@ -19,26 +22,33 @@ pub(crate) const SCOPED_ABI: i32 = 6;
 /// Applies the rules of `plan` to this process, for good. Called inside the finished tree.
 pub(crate) fn apply(plan: &Plan) -> Result<(), Failure> {
     let found = sys::landlock_abi();
-    if found < LEAST_ABI {
+    let (least, why) = needed(plan);
+    if found < least {
         return Err(Failure {
             part: Part::Landlock,
-            doing: format!("the kernel offers Landlock ABI {found}, {LEAST_ABI} is needed"),
-            errno: None,
-        });
-    }
-    if plan.network == Network::Host && found < SCOPED_ABI {
-        return Err(Failure {
-            part: Part::Landlock,
-            doing: format!(
-                "the kernel offers Landlock ABI {found}; the machine's network needs {SCOPED_ABI}, which keeps \
-                 the abstract sockets of other programs out of reach"
-            ),
+            doing: format!("the kernel offers Landlock ABI {found}; {why}"),
             errno: None,
         });
     }
     // Everything that both the kernel and this build know, and nothing less.
     let abi = ABI::from(found);
     enforce(plan, abi)
+}
+
+/// The least ABI by which everything of a plan is held, and what needs it. What newer ones hold beyond that
+/// (truncation from 3 on, devices' own requests from 5, signals and abstract sockets from 6) is held once
+/// already, by read-only mounts, by the few devices that there are, and by the namespaces.
+fn needed(plan: &Plan) -> (i32, String) {
+    match plan.network {
+        Network::None => (LEAST_ABI, format!("{LEAST_ABI} is needed")),
+        Network::Host => (
+            SCOPED_ABI,
+            format!(
+                "the machine's network needs {SCOPED_ABI}, which keeps the abstract sockets of other programs out \
+                 of reach"
+            ),
+        ),
+    }
 }
 
 fn enforce(plan: &Plan, abi: ABI) -> Result<(), Failure> {
@@ -53,7 +63,9 @@ fn enforce(plan: &Plan, abi: ABI) -> Result<(), Failure> {
         rules.create()
     };
     let mut rules = made().map_err(|error| failed("creating the Landlock rules", &error))?;
-    rules = allow(rules, Path::new("/"), AccessFs::from_read(abi))?;
+    // What executes nothing gets the right nowhere; otherwise mounts say where there is nothing to execute.
+    let kept = if plan.exec == Exec::Resident { AccessFs::Execute.into() } else { BitFlags::empty() };
+    rules = allow(rules, Path::new("/"), AccessFs::from_read(abi) & !kept)?;
     let device = AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::Truncate | AccessFs::IoctlDev;
     rules = allow(rules, Path::new("/dev"), device & AccessFs::from_all(abi))?;
     let granted = plan
@@ -64,7 +76,7 @@ fn enforce(plan: &Plan, abi: ABI) -> Result<(), Failure> {
     let own = ["/tmp", "/dev/shm", HOME].map(Path::new);
     for path in own.into_iter().chain(granted) {
         let access = if path.is_dir() { AccessFs::from_all(abi) } else { AccessFs::from_file(abi) };
-        rules = allow(rules, path, access)?;
+        rules = allow(rules, path, access & !kept)?;
     }
     rules.restrict_self().map_err(|error| failed("applying the Landlock rules", &error))?;
     Ok(())

@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use crate::{Check, Error, Launcher, Part, Plan, Status, rules, sys};
+use crate::{Check, Error, Launcher, Part, Plan, Status, lacks::Lack, rules, sys};
+
+/// Where the kernel's settings are.
+const SETTINGS: &str = "/proc/sys";
 
 /// Probes namespaces, Landlock and seccomp, and builds one whole jail through `launcher`
 /// without executing anything in it. Read-only.
@@ -14,7 +17,7 @@ pub fn support(launcher: &Launcher) -> Vec<Check> {
 /// What to do about a part of the confinement that this machine refuses.
 pub(crate) fn mend(part: Part) -> String {
     match part {
-        Part::Namespaces => match namespace_hindrance() {
+        Part::Namespaces => match hindrance_here() {
             Some((_, mend)) => mend.into(),
             None => "allow user namespaces to this user, or run Regie outside of the container \
                      that forbids them"
@@ -24,8 +27,12 @@ pub(crate) fn mend(part: Part) -> String {
                         and allows mounts (for Docker: --security-opt systempaths=unconfined \
                         --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
             .into(),
-        Part::Landlock => "boot Linux 6.12 or later with `landlock` in the kernel's lsm= list".into(),
+        Part::Landlock => format!(
+            "boot Linux {} or later with `landlock` in the kernel's lsm= list (of the newest kernels it holds most)",
+            rules::LEAST_KERNEL
+        ),
         Part::Seccomp => "boot a kernel with CONFIG_SECCOMP_FILTER=y".into(),
+        Part::Launch => format!("boot Linux {} or later", rules::LEAST_KERNEL),
         Part::Limits => "run Regie as an ordinary user, or boot Linux 6.14 or later".into(),
         _ => "run `regie doctor` to see what this machine lacks".into(),
     }
@@ -33,9 +40,9 @@ pub(crate) fn mend(part: Part) -> String {
 
 fn namespaces() -> Check {
     let id = "jail.namespaces".to_owned();
-    let limit = setting("user/max_user_namespaces").unwrap_or_else(|| "absent".into());
+    let limit = setting(Path::new(SETTINGS), "user/max_user_namespaces").unwrap_or_else(|| "absent".into());
     let evidence = format!("user.max_user_namespaces = {limit}");
-    match namespace_hindrance() {
+    match hindrance_here() {
         // Only a hindrance in general: a profile for this binary may lift it. The rehearsal
         // is what decides.
         Some((found, mend)) => Check {
@@ -48,12 +55,24 @@ fn namespaces() -> Check {
     }
 }
 
-/// A setting of this machine that forbids user namespaces, and how to change it.
-fn namespace_hindrance() -> Option<(&'static str, &'static str)> {
-    let is = |name: &str, value: &str| setting(name).is_some_and(|found| found == value);
+fn hindrance_here() -> Option<(&'static str, &'static str)> {
+    let user = if rustix::process::geteuid().is_root() { User::Root } else { User::Ordinary };
+    hindrance(Path::new(SETTINGS), user)
+}
+
+/// Who wants to have a user namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum User {
+    Root,
+    Ordinary,
+}
+
+/// What of the `settings` forbids user namespaces to a user, and how to change it.
+fn hindrance(settings: &Path, user: User) -> Option<(&'static str, &'static str)> {
+    let is = |name: &str, value: &str| setting(settings, name).is_some_and(|found| found == value);
     if is("user/max_user_namespaces", "0") {
         Some(("user.max_user_namespaces = 0", "run `sudo sysctl -w user.max_user_namespaces=15000`"))
-    } else if rustix::process::geteuid().is_root() {
+    } else if user == User::Root {
         None
     } else if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
         Some((
@@ -90,7 +109,8 @@ fn landlock() -> Check {
 }
 
 fn seccomp() -> Check {
-    let actions = setting("kernel/seccomp/actions_avail").unwrap_or_default();
+    let actions = setting(Path::new(SETTINGS), "kernel/seccomp/actions_avail");
+    let actions = actions.filter(|_| Lack::Seccomp.refuse().is_ok()).unwrap_or_default();
     let has = |wanted: &str| actions.split_whitespace().any(|action| action == wanted);
     let whole = has("errno") && has("kill_process");
     Check {
@@ -132,7 +152,62 @@ fn rehearsal(launcher: &Launcher) -> Check {
     }
 }
 
-fn setting(name: &str) -> Option<String> {
-    let text = fs::read_to_string(Path::new("/proc/sys").join(name)).ok()?;
+fn setting(settings: &Path, name: &str) -> Option<String> {
+    let text = fs::read_to_string(settings.join(name)).ok()?;
     Some(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hindrance on a machine with these settings.
+    fn of(settings: &[(&str, &str)], user: User) -> Option<(&'static str, &'static str)> {
+        let root = tempfile::tempdir().unwrap();
+        for (name, value) in settings {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{value}\n")).unwrap();
+        }
+        hindrance(root.path(), user)
+    }
+
+    #[test]
+    fn what_forbids_user_namespaces_is_named_with_its_mend() {
+        let apparmor =
+            [("user/max_user_namespaces", "63000"), ("kernel/apparmor_restrict_unprivileged_userns", "1")];
+        let (found, mend) = of(&apparmor, User::Ordinary).unwrap();
+        assert_eq!(found, "kernel.apparmor_restrict_unprivileged_userns = 1");
+        assert!(mend.contains("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"), "{mend}");
+        assert!(mend.contains("AppArmor profile with `userns,`"), "{mend}");
+        assert_eq!(of(&apparmor, User::Root), None);
+        let (found, mend) = of(&[("kernel/unprivileged_userns_clone", "0")], User::Ordinary).unwrap();
+        assert_eq!(found, "kernel.unprivileged_userns_clone = 0");
+        assert!(mend.ends_with("kernel.unprivileged_userns_clone=1`"), "{mend}");
+        for user in [User::Root, User::Ordinary] {
+            let (found, mend) = of(&[("user/max_user_namespaces", "0")], user).unwrap();
+            assert_eq!(found, "user.max_user_namespaces = 0");
+            assert!(mend.contains("user.max_user_namespaces="), "{mend}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_says_nothing_against_it_is_not_suspected() {
+        assert_eq!(of(&[], User::Ordinary), None);
+        let open = [
+            ("user/max_user_namespaces", "63000"),
+            ("kernel/apparmor_restrict_unprivileged_userns", "0"),
+            ("kernel/unprivileged_userns_clone", "1"),
+        ];
+        assert_eq!(of(&open, User::Ordinary), None);
+    }
+
+    #[test]
+    fn each_part_has_a_mend_of_its_own() {
+        let parts =
+            [Part::Namespaces, Part::Files, Part::Landlock, Part::Seccomp, Part::Limits, Part::Launch];
+        let mends: std::collections::BTreeSet<_> = parts.map(mend).into();
+        assert_eq!(mends.len(), parts.len(), "{mends:?}");
+        assert!(mend(Part::Files).contains("whole /proc"));
+    }
 }

@@ -1,16 +1,20 @@
 //! The few system calls that no safe wrapper offers; all of the crate's `unsafe` is here.
 #![expect(unsafe_code, reason = "system calls without a safe wrapper, each justified")]
 
+pub(crate) mod notify;
+
 use std::{
     convert::Infallible,
     ffi::{CStr, CString},
     io,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     ptr,
 };
 
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags as Flags};
+
+use crate::lacks::{self, Lack};
 
 /// `MOUNT_ATTR_RDONLY`.
 pub(crate) const MOUNT_READ_ONLY: u64 = 0x1;
@@ -79,6 +83,7 @@ pub(crate) fn join_network(user: BorrowedFd<'_>, net: BorrowedFd<'_>) -> io::Res
 }
 
 fn unshare(all: Flags) -> io::Result<()> {
+    Lack::UserNamespaces.refuse()?;
     // SAFETY: the file descriptor table is not unshared (no CLONE_FILES), which is the only
     // thing that could invalidate descriptors held elsewhere.
     unsafe { rustix::thread::unshare_unsafe(all) }.map_err(Into::into)
@@ -124,7 +129,8 @@ fn mount_setattr(fd: BorrowedFd<'_>, set: u64, clear: u64, flags: libc::c_uint) 
     check(done)
 }
 
-/// Closes every descriptor from 3 on.
+/// Closes every descriptor from 3 on: at the launcher's start, and before it becomes a tool, when nothing that
+/// held one is looked at again.
 pub(crate) fn close_inherited() -> io::Result<()> {
     close_range(3, 0)
 }
@@ -136,7 +142,8 @@ pub(crate) fn close_on_exec() -> io::Result<()> {
 
 fn close_range(first: libc::c_uint, flags: libc::c_uint) -> io::Result<()> {
     // SAFETY: called with no flags only at the launcher's start, when nothing of this process
-    // owns a descriptor above 2 yet; with CLOEXEC it closes nothing now.
+    // owns a descriptor above 2 yet, and right before a resident tool, which ends the process: no owner of a
+    // descriptor is used or dropped after it. With CLOEXEC it closes nothing now.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, flags) })
 }
 
@@ -154,7 +161,13 @@ pub(crate) fn landlock_abi() -> i32 {
     // SAFETY: with the version flag the kernel reads no attributes: null and 0 are what it wants.
     let abi =
         unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<u8>(), 0_usize, VERSION) };
-    i32::try_from(abi).unwrap_or(0).max(0)
+    lacks::landlock(i32::try_from(abi).unwrap_or(0).max(0))
+}
+
+/// A descriptor by which `pid` is followed, also when its number has passed to another.
+pub(crate) fn process(pid: Pid) -> rustix::io::Result<OwnedFd> {
+    Lack::Pidfd.refuse()?;
+    rustix::process::pidfd_open(pid, PidfdFlags::empty())
 }
 
 /// Brings up the loopback of this network namespace through any socket of it.

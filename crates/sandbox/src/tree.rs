@@ -20,7 +20,8 @@ use rustix::{
 };
 
 use crate::{
-    Access, Failure, HOME, Limits, Mount, Network, Part, Plan,
+    Access, Exec, Failure, HOME, Limits, Mount, Network, Part, Plan,
+    lacks::Lack,
     sys::{self, MOUNT_NO_DEV, MOUNT_NO_EXEC, MOUNT_NO_SUID, MOUNT_READ_ONLY},
 };
 
@@ -75,7 +76,8 @@ pub(crate) enum PidBound {
 pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     let fail = |doing: &'static str| Part::Files.failed::<Errno>(doing);
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
-    rustix::mount::mount_change("/", private).map_err(fail("making the mounts private"))?;
+    let changed = Lack::Mounts.refuse().and_then(|()| rustix::mount::mount_change("/", private));
+    changed.map_err(fail("making the mounts private"))?;
 
     let mut mounts: Vec<&Mount> = plan.mounts.iter().collect();
     mounts.sort_by_key(|mount| mount.target.components().count());
@@ -91,11 +93,11 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     let names = names(plan.network)?;
     let proc = proc_of_jail(plan, pids)?;
 
-    let root = tmpfs("0755", 16 << 20)?;
+    let root = tmpfs("0755", 16 << 20, plan.exec)?;
     let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(&root, "", CWD, STAGE, onto)
         .map_err(fail("mounting the jail's root on /tmp"))?;
-    let mut tree = Tree { root, bound: Vec::new(), empty: None };
+    let mut tree = Tree { root, bound: Vec::new(), empty: None, exec: plan.exec };
     tree.furnish(&plan.limits, &proc, &devices, &names)?;
     for (mount, source) in mounts.into_iter().zip(sources) {
         tree.add(mount, source, &plan.limits)?;
@@ -116,6 +118,8 @@ struct Tree {
     bound: Vec<PathBuf>,
     /// What covers files and directories, once something is to be covered.
     empty: Option<nest::Empty>,
+    /// Whether what is written into temporary directories could be executed.
+    exec: Exec,
 }
 
 impl Tree {
@@ -132,7 +136,7 @@ impl Tree {
             self.attach(device, &Path::new("/dev").join(name), FileType::RegularFile)?;
         }
         for (target, mode) in [("/tmp", "1777"), ("/dev/shm", "1777"), (HOME, "0700")] {
-            let scratch = tmpfs(mode, limits.scratch_bytes)?;
+            let scratch = tmpfs(mode, limits.scratch_bytes, self.exec)?;
             self.attach(&scratch, Path::new(target), FileType::Directory)?;
         }
         let fixed = FILES.iter().map(|(path, content)| (path, content.as_bytes()));
@@ -157,7 +161,8 @@ impl Tree {
         match (mount.access, source) {
             (Access::Link, _) => self.link(&mount.source, target),
             (Access::Private, _) => {
-                self.attach(&tmpfs("0700", limits.scratch_bytes)?, target, FileType::Directory)
+                let scratch = tmpfs("0700", limits.scratch_bytes, self.exec)?;
+                self.attach(&scratch, target, FileType::Directory)
             }
             (_, None) => self.nest(mount),
             (access, Some(source)) => {
@@ -284,14 +289,15 @@ fn clone(path: &Path) -> Result<OwnedFd, Errno> {
 
 /// An empty temporary file system, with a bound also on its number of files, whose kernel
 /// memory its size does not count.
-fn tmpfs(mode: &str, bytes: u64) -> Result<OwnedFd, Failure> {
+fn tmpfs(mode: &str, bytes: u64, exec: Exec) -> Result<OwnedFd, Failure> {
     let make = || {
         let fs = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         rustix::mount::fsconfig_set_string(&fs, "mode", mode)?;
         rustix::mount::fsconfig_set_string(&fs, "size", bytes.to_string())?;
         rustix::mount::fsconfig_set_string(&fs, "nr_inodes", "262144")?;
         rustix::mount::fsconfig_create(&fs)?;
-        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, exec != Exec::Any);
         rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
     };
     make().map_err(Part::Files.failed("making a temporary file system"))
@@ -301,6 +307,7 @@ fn tmpfs(mode: &str, bytes: u64) -> Result<OwnedFd, Failure> {
 /// root owns, to the kernel, the machine's own switches in there.
 fn proc_of_jail(plan: &Plan, pids: PidBound) -> Result<OwnedFd, Failure> {
     let make = || {
+        Lack::Proc.refuse()?;
         let fs = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
         rustix::mount::fsconfig_create(&fs)?;
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID

@@ -59,6 +59,12 @@ pub(super) fn image(image: &Image) -> String {
     format!("image {width}×{height} {format} {} KB", bytes.div_ceil(1_000))
 }
 
+/// How a step ended that no jail held.
+pub(super) fn unheld(outcome: &str) -> String {
+    let parts = [outcome, "no jail"].into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(" · ")
+}
+
 /// The definition of done that an answer proposes; empty when there is none.
 pub(super) fn definition(response: &Response) -> String {
     let proposals = response.calls().filter(|call| call.name == done::TOOL);

@@ -80,3 +80,21 @@ fn money_is_shown_without_hiding_small_sums() {
     let shown: Vec<String> = [0, 1, 99_999, 12_300_000, 2_000_000_000, 12_345_678_901].map(dollars).to_vec();
     assert_eq!(shown, ["$0.00", "<$0.0001", "<$0.0001", "$0.0123", "$2.00", "$12.34"]);
 }
+
+#[test]
+fn a_step_that_no_jail_held_says_so() {
+    let mut world = World::new(&[]);
+    world.model(&calls(vec![shell("t1", "ls"), call("t2", "read", json!({"path": "a"}))]));
+    for step in world.go() {
+        let mut told = output("there", 0);
+        told["jail"] = json!({"state": "degraded", "reason": "no jail: no Landlock"});
+        if step.tool == "read" {
+            told["exit_code"] = json!(null);
+        }
+        world.done(&step, Outcome::Succeeded, &told);
+    }
+    let lines: Vec<String> = timeline::items(&world.events).iter().map(ToString::to_string).collect();
+    let said: Vec<&str> = lines.iter().filter_map(|line| Some(line.split_once(" · ")?.1)).collect();
+    assert!(said.iter().any(|line| line.starts_with("shell: ls · exit 0 · no jail · ")), "{said:?}");
+    assert!(said.iter().any(|line| line.starts_with("read: a · no jail · ")), "{said:?}");
+}

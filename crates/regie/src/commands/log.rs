@@ -63,6 +63,9 @@ fn line(event: &api::Event) -> String {
             tell(name, value, &mut told);
         }
     }
+    // Of what a step gave back this alone is about the house.
+    let jail = event.content["jail"]["state"].as_str().filter(|state| *state != "enforced");
+    told.extend(jail.map(|state| format!("jail={}", text::line(state))));
     format!(
         "{:>5}  {}  {name:<18} {step:>4}  {}\n",
         event.seq,

@@ -7,7 +7,7 @@ use super::{Context, row};
 use crate::args;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
-use crate::follow::{self, Depth, View};
+use crate::follow::{self, Depth, Held, View};
 use crate::screen::{self, clock, patch, style, table, text};
 
 pub(super) async fn list(context: &Context, args: &args::Runs) -> Result<Exit, Failure> {
@@ -77,7 +77,7 @@ pub(super) async fn one(context: &Context, args: &args::Show) -> Result<Exit, Fa
     }
     let depth = if args.full { Depth::Whole } else { Depth::Brief };
     let mut view = View::new(depth, screen::width()).numbered();
-    let mut shown = header(&run);
+    let mut shown = header(&run, &Held::of(&events));
     for event in &events {
         shown.push_str(&view.event(event));
     }
@@ -106,7 +106,7 @@ pub(super) async fn all_events(client: &Client, run: &str) -> Result<Vec<api::Ev
     }
 }
 
-fn header(run: &api::Run) -> String {
+fn header(run: &api::Run, held: &Held) -> String {
     let goal = text::short(&text::line(&run.goal), screen::width().saturating_sub(4));
     let mut shown = format!("\n  {}\n\n", style::bold(&goal));
     shown.push_str(&row("run", &text::line(&run.run)));
@@ -127,6 +127,9 @@ fn header(run: &api::Run) -> String {
     shown.push_str(&row("started", &format!("{} UTC", clock::moment(run.started_at))));
     let head = format!("{} · {}", text::of(run.events, "event", "events"), text::short_hash(&run.head));
     shown.push_str(&row("chain", &head));
+    if let Some(held) = held.said() {
+        shown.push_str(&row("jail", &held));
+    }
     shown.push('\n');
     shown
 }

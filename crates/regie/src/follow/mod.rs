@@ -2,11 +2,13 @@
 
 mod ask;
 mod ending;
+mod held;
 mod prose;
 mod questions;
 mod view;
 
 pub(crate) use ending::{exit as exit_of, result};
+pub(crate) use held::Held;
 pub(crate) use view::{Depth, View};
 
 use std::io::{self, IsTerminal, Write};

@@ -17,6 +17,7 @@ mod init;
 #[cfg(target_os = "linux")]
 mod jail;
 mod keep;
+mod lacking;
 mod limits;
 mod mission;
 mod models;

@@ -107,6 +107,10 @@ fn the_doctor_needs_no_daemon_and_shows_no_key() {
         all.iter().find(|check| check["id"] == id).unwrap_or_else(|| panic!("no {id}: {found}")).clone()
     };
     assert_eq!(check("git.version")["status"], "ok");
+    // Scripts know these by their names.
+    for id in ["jail.namespaces", "jail.landlock", "jail.seccomp", "jail.rehearsal", "jail.proof"] {
+        assert!(check(id)["evidence"].is_string(), "{id}");
+    }
     assert_eq!(check("daemon")["status"], "info");
     assert_eq!(check("model.key")["evidence"], "ANTHROPIC_API_KEY is set");
     let ok = found["ok"].as_bool().unwrap();

@@ -165,14 +165,19 @@ fn what_is_denied_is_not_there_and_what_is_named_is_the_only_thing_written() {
     let said = owner.shell(&["--write", "out"], "cat s/main && echo x > out/new; echo x > top");
     assert_eq!(said.out, "src/main", "{said:?}");
     assert!(owner.read("out/new").is_some() && owner.read("top").is_none());
-    // Tier 0 writes nothing and executes nothing of it.
+    // Tier 0 writes nothing, and executes nothing but the one program.
     owner.put("run.sh", "#!/bin/sh\necho ran\n");
     fs::set_permissions(owner.work().join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
-    let said =
-        owner.shell(&["--tier", "0"], "cat s/main; ./run.sh; echo x > top; echo x > /tmp/y && cat /tmp/y");
-    assert_eq!(said.out, "src/mainx\n", "{said:?}");
+    let script = "read l < s/main; echo $l; cat s/main; env echo x; ./run.sh; echo x > top; cp run.sh /tmp; \
+        echo x > /tmp/y && read l < /tmp/y && echo $l";
+    let said = owner.shell(&["--tier", "0"], script);
+    assert_eq!(said.out, "src/main\nx\n", "{said:?}");
+    assert!(said.err.contains("not implemented"), "{said:?}");
     assert!(owner.read("top").is_none());
     assert_eq!(owner.run(&["--", "./run.sh"]).out, "ran\n");
+    // What it is to execute is in its view alone.
+    assert_eq!(owner.run(&["--tier", "0", "--", "./run.sh"]).code, Some(126));
+    assert_eq!(owner.run(&["--tier", "0", "--", "cat", "s/main"]).out, "src/main");
 }
 
 #[test]
@@ -303,5 +308,8 @@ fn explain_says_what_each_mount_comes_from_and_starts_nothing() {
         (&"cover".into(), &"denied".into(), &"--deny a/secret".into())
     );
     assert_eq!(said["status"]["state"], "enforced", "{said}");
+    assert_eq!((&said["tier"], &said["exec"]), (&1.into(), &"any".into()), "{said}");
+    let said = finish(owner.command("explain", &["--tier", "0", "--json", "--", "true"])).json();
+    assert_eq!((&said["tier"], &said["exec"]), (&0.into(), &"once".into()), "{said}");
     assert!(owner.read("ran").is_none());
 }

@@ -186,6 +186,7 @@ async fn start(config: &Config) -> Result<(), Error> {
         .args(config.args().map_err(Error::Encode)?)
         .env_clear()
         .envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .envs(sandbox::lacks::switches())
         .env(GIVEN_ENV, config.given_env().map_err(Error::Encode)?)
         .current_dir("/")
         .stdin(Stdio::null())

@@ -75,3 +75,21 @@ fn a_machine_without_namespaces_degrades_in_earnest() {
     bench.good("write", json!({"path": "y", "content": "z"}));
     assert!(bench.good("read", json!({"path": "y"})).ends_with("     1\tz\n"));
 }
+
+#[test]
+fn a_service_that_no_jail_holds_is_told_of_once() {
+    let mut bench = Bench::new();
+    bench.config.posture = Posture::Ask;
+    bench.config.services = vec![domain::Service {
+        name: "db".into(),
+        command: "exec sleep 1000".into(),
+        ready: Some("true".into()),
+        ready_timeout: 60_000,
+    }];
+    bench.restart_daemon();
+    bench.serve_with(NO_JAIL_ENV, "1");
+    let first = bench.good("shell", json!({"command": "true"}));
+    assert!(first.contains("[warning: service `db` runs without a jail: "), "{first}");
+    let then = bench.good("shell", json!({"command": "true"}));
+    assert!(!then.contains("service `db`") && then.contains("this step ran without a jail"), "{then}");
+}

@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod compile;
+mod exec;
 mod files;
 mod jail;
+mod lacking;
 mod lifetime;
 mod limits;
 mod network;

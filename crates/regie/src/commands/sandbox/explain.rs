@@ -108,7 +108,7 @@ fn document(made: &Made, options: &Options, checks: &[Check]) -> Value {
         .collect();
     let argv: Vec<String> = plan.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     json!({
-        "argv": argv, "cwd": plan.cwd, "tier": options.tier, "network": plan.network,
+        "argv": argv, "cwd": plan.cwd, "tier": options.tier, "exec": plan.exec, "network": plan.network,
         "limits": plan.limits, "time_millis": options.time,
         "variables": plan.env.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         "unset": made.unset, "mounts": mounts, "idle": idle(made).collect::<Vec<_>>(),
@@ -176,7 +176,9 @@ const fn state(status: &Status) -> &'static str {
 
 const fn tier(tier: u8) -> &'static str {
     match tier {
-        0 => "0: nothing is written but scratch, and nothing executed but the system's programs",
+        0 => {
+            "0: nothing is written but scratch, and no program executed but this one, once, with what starts it"
+        }
         _ => "1: confined by the operating system",
     }
 }

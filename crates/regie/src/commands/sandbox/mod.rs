@@ -60,8 +60,7 @@ pub(crate) struct Options {
     /// What the program reaches over the network: nothing, or what this machine reaches
     #[arg(long, value_enum, default_value_t = Net::None)]
     pub(crate) net: Net,
-    /// 1: the jail. 0: the same, and nothing outside of scratch can be written, and only the system's programs
-    /// executed
+    /// 1: the jail. 0: the same, and nothing outside of scratch can be written, and no program executed but CMD
     #[arg(long, value_name = "TIER", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
     pub(crate) tier: u8,
     /// Private memory of one process, as 512M or 4G

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use ::sandbox::compile::{Absent, Base, Compiled, Machine, Pattern, Rule, Rules, Verb, compile};
-use ::sandbox::{Limits, Network, Plan, Posture};
+use ::sandbox::{Exec, Limits, Network, Plan, Posture};
 
 use super::{Net, Options, refused, resolved};
 use crate::failure::Failure;
@@ -62,6 +62,7 @@ pub(super) fn make(regie: Option<&Path>, options: &Options) -> Result<Made, Fail
     plan.mounts = compiled.mounts();
     plan.limits = limits;
     plan.posture = Posture::Deny;
+    plan.exec = if options.tier == 0 { Exec::Once } else { Exec::Any };
     plan.network = match options.net {
         Net::None => Network::None,
         Net::Host => Network::Host,
