@@ -139,19 +139,7 @@ const fn level(level: Level) -> &'static str {
 }
 
 fn explained(files: &Files, place: &Place, asked: &Explain, now: Timestamp) -> Result<Explained, Error> {
-    let invalid = |what: String| Error::new(Kind::Invalid, "policy.action", what);
-    let mut example = Example::parse(&asked.action).map_err(|why| {
-        invalid(format!("the action makes no sense: {why}"))
-            .hint("as in: regie policy explain shell git push")
-    })?;
-    for (names, labels) in [(&asked.labels, &mut example.labels), (&asked.taint, &mut example.taint)] {
-        for one in names {
-            let label: domain::Label = one.parse().map_err(|error: domain::label::NotALabel| {
-                invalid(error.to_string()).hint("labels are `external`, `sensitive` and your own")
-            })?;
-            labels.join(&[label].into_iter().collect());
-        }
-    }
+    let mut example = example(asked)?;
     let principal = asked.principal.clone().unwrap_or_else(|| format!("agent:{ROLE}"));
     let repository = place.repository.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     example.principal = Some(principal.clone());
@@ -213,6 +201,24 @@ fn explained(files: &Files, place: &Place, asked: &Explain, now: Timestamp) -> R
             .map(|seen| seen.unclear.iter().map(|why| (*why).to_owned()).collect())
             .unwrap_or_default(),
     })
+}
+
+/// The action that is asked about.
+fn example(asked: &Explain) -> Result<Example, Error> {
+    let invalid = |what: String| Error::new(Kind::Invalid, "policy.action", what);
+    let mut example = Example::parse(&asked.action).map_err(|why| {
+        invalid(format!("the action makes no sense: {why}"))
+            .hint("as in: regie policy explain shell git push")
+    })?;
+    for (names, labels) in [(&asked.labels, &mut example.labels), (&asked.taint, &mut example.taint)] {
+        for one in names {
+            let label: domain::Label = one.parse().map_err(|error: domain::label::NotALabel| {
+                invalid(error.to_string()).hint("labels are `external`, `sensitive` and your own")
+            })?;
+            labels.join(&[label].into_iter().collect());
+        }
+    }
+    Ok(example)
 }
 
 /// A command as it is shown: a word that is only known at run time ends in `…`.

@@ -330,15 +330,7 @@ impl Reader<'_> {
                     }
                     self.at += 2;
                 }
-                '\'' => {
-                    self.at += 1;
-                    word.quoted = true;
-                    while let Some(letter) = self.peek().filter(|letter| *letter != '\'') {
-                        add(&mut word, letter);
-                        self.at += 1;
-                    }
-                    self.closes('\'');
-                }
+                '\'' => self.literal(&mut word),
                 '"' => self.quoted(&mut word),
                 '`' => {
                     self.backticks();
@@ -384,6 +376,19 @@ impl Reader<'_> {
         if !self.takes(quote) {
             self.seen.stop("a bracket or a quote is not closed");
         }
+    }
+
+    /// What stands between single quotes.
+    fn literal(&mut self, word: &mut Word) {
+        self.at += 1;
+        word.quoted = true;
+        while let Some(letter) = self.peek().filter(|letter| *letter != '\'') {
+            if word.known {
+                word.text.push(letter);
+            }
+            self.at += 1;
+        }
+        self.closes('\'');
     }
 
     /// What stands between double quotes.
