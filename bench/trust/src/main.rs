@@ -3,8 +3,8 @@
 //!     cargo run --release --package bench-trust
 //!
 //! A decision is all of it: the request is read, a shell line is looked through, every rule that holds is found, and
-//! the strictest of those and the built-in ones wins. Beside it stands one match of a path against a set of the same
-//! patterns. Exits with 1 when a target is missed.
+//! the strictest of those and the built-in ones wins. Beside it stands one match of each path that the request names against a set of 500 patterns of paths,
+//! nothing else. Exits with 1 when a target is missed.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a program whose output is a table")]
 
@@ -37,24 +37,27 @@ fn main() -> Result<ExitCode> {
     let all_paths: String =
         paths.iter().enumerate().map(|(at, path)| rule(at, "deny", &format!("paths = {path:?}"))).collect();
     let edit = r#"{"tool":"edit","input":{"path":"src/module42/deep/er/file.rs","old":"a","new":"b"}}"#;
-    let held = r#"{"tool":"edit","input":{"path":"secrets7/a/key.pem","old":"a","new":"b"}}"#;
+    let held = r#"{"tool":"edit","input":{"path":"secrets5/a/key.pem","old":"a","new":"b"}}"#;
     let shell =
         r#"{"tool":"shell","input":{"command":"cd src && npm test -- --watch=false | tee out/log.txt"}}"#;
-    is_met &=
-        row(&set, "an edit, 500 rules about paths, none holds", &all_paths, "edit", edit, Verdict::Allow)?;
-    is_met &=
-        row(&set, "an edit, 500 rules about paths, one holds", &all_paths, "edit", held, Verdict::Deny)?;
+    let edit: Asked<'_> = ("edit", edit, &["src/module42/deep/er/file.rs"]);
+    let held: Asked<'_> = ("edit", held, &["secrets5/a/key.pem"]);
+    // Every word of a line that could be a path is matched.
+    let shell: Asked<'_> = ("shell", shell, &["cd", "src", "npm", "test", "false", "tee", "out/log.txt"]);
     let mixed: String = (0..RULES).map(|at| rule(at, "deny", &mixed(at))).collect();
-    is_met &= row(&set, "an edit, 500 rules of all kinds", &mixed, "edit", edit, Verdict::Allow)?;
-    // Three commands and seven words that could be paths: each is a match of its own.
-    is_met &= row(
-        &set,
-        "a shell line of three commands, 500 rules of all kinds",
-        &mixed,
-        "shell",
-        shell,
-        Verdict::Allow,
-    )?;
+    for (what, rules, asked, expected) in [
+        ("an edit, 500 rules about paths, none holds", &all_paths, edit, Verdict::Allow),
+        ("an edit, 500 rules about paths, one holds", &all_paths, held, Verdict::Deny),
+        ("an edit, 500 rules of all kinds", &mixed, edit, Verdict::Allow),
+        (
+            "a shell line of three commands and seven words, 500 rules of all kinds",
+            &mixed,
+            shell,
+            Verdict::Allow,
+        ),
+    ] {
+        is_met &= row(&set, what, rules, asked, expected)?;
+    }
     println!("bench: {}", if is_met { "all targets met" } else { "a target is missed" });
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -91,8 +94,17 @@ fn globs(patterns: &[String]) -> Result<GlobSet> {
     Ok(set.build()?)
 }
 
+/// A tool, a request, and the paths that it names.
+type Asked<'a> = (&'a str, &'a str, &'a [&'a str]);
+
 /// One row, and whether its target is met.
-fn row(set: &GlobSet, what: &str, rules: &str, tool: &str, request: &str, expected: Verdict) -> Result<bool> {
+fn row(
+    set: &GlobSet,
+    what: &str,
+    rules: &str,
+    (tool, request, paths): Asked<'_>,
+    expected: Verdict,
+) -> Result<bool> {
     let book = Arc::new(Book::new(file::parse(rules, "policy.toml", Level::Owner)?)?);
     let setting = Setting { book, project: "/home/me/shop".into(), ..Setting::default() };
     let (run, lease) = (RunId::from_bytes([1; 16]), LeaseId::from_bytes([2; 16]));
@@ -126,7 +138,7 @@ fn row(set: &GlobSet, what: &str, rules: &str, tool: &str, request: &str, expect
     let case = Case { action: &action, lease: &lease, merge_approved: false, export: &exports };
     anyhow::ensure!(policy.judge_in(&case, &setting).verdict == expected, "{what}: another verdict");
     let decision = least(|| policy.judge_in(black_box(&case), &setting));
-    let one = least(|| set.matches(black_box("src/module42/deep/er/file.rs")));
+    let one = least(|| paths.iter().map(|path| set.matches(black_box(*path)).len()).sum::<usize>());
     let ratio = decision / one;
     let is_met = ratio <= MOST;
     println!("{} {what:<82}{ratio:>8.2}{decision:>10.0}  ≤ {MOST:.0}", if is_met { '✓' } else { '✗' });

@@ -15,9 +15,14 @@ use super::rule::{Rule, Subject};
 #[derive(Debug, Default)]
 pub struct Book {
     rules: Vec<Rule>,
-    paths: GlobSet,
-    /// The rule of each glob of `paths`.
-    owners: Vec<usize>,
+    /// The paths of rules that deny or ask, in small letters.
+    strict: GlobSet,
+    /// The rule of each glob of `strict`.
+    strict_owners: Vec<usize>,
+    /// The paths of rules that allow.
+    allowing: GlobSet,
+    /// The rule of each glob of `allowing`.
+    allowing_owners: Vec<usize>,
     with_paths: Vec<usize>,
     programs: HashMap<String, Vec<usize>>,
     /// Rules whose program is a pattern.
@@ -45,13 +50,17 @@ impl Book {
     pub fn new(mut rules: Vec<Rule>) -> Result<Self, globset::Error> {
         rules.sort_by(|a, b| (&a.name, a.level, a.line).cmp(&(&b.name, b.level, b.line)));
         let mut book = Self::default();
-        let mut globs = GlobSetBuilder::new();
+        let (mut strict, mut allowing) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for (at, rule) in rules.iter().enumerate() {
             let when = &rule.when;
             if let Some(paths) = &when.paths {
+                let (globs, owners) = match rule.verdict {
+                    Verdict::Allow => (&mut allowing, &mut book.allowing_owners),
+                    Verdict::Ask | Verdict::Deny => (&mut strict, &mut book.strict_owners),
+                };
                 for glob in &paths.globs {
                     globs.add(glob.clone());
-                    book.owners.push(at);
+                    owners.push(at);
                 }
                 book.with_paths.push(at);
             } else if !when.shell_line.is_empty() {
@@ -74,7 +83,8 @@ impl Book {
                 }
             }
         }
-        book.paths = globs.build()?;
+        book.strict = strict.build()?;
+        book.allowing = allowing.build()?;
         book.rules = rules;
         Ok(book)
     }
@@ -82,11 +92,6 @@ impl Book {
     /// The rules, by their names.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
-    }
-
-    /// All globs of paths in one set, for what compares with it.
-    pub fn globs(&self) -> &GlobSet {
-        &self.paths
     }
 
     /// What the rules say.
@@ -121,8 +126,12 @@ impl Book {
         if !about.trees.is_empty() {
             near.extend(&self.with_paths);
         }
-        for path in about.paths.iter().filter(|_| !self.owners.is_empty()) {
-            near.extend(self.paths.matches(path).into_iter().filter_map(|glob| self.owners.get(glob)));
+        let mut found = Vec::new();
+        for path in &about.paths {
+            self.strict.matches_into(path.to_lowercase(), &mut found);
+            near.extend(found.iter().filter_map(|glob| self.strict_owners.get(*glob)));
+            self.allowing.matches_into(path, &mut found);
+            near.extend(found.iter().filter_map(|glob| self.allowing_owners.get(*glob)));
         }
         if let Some(line) = &about.line {
             near.extend(self.lines.get(line).into_iter().flatten());

@@ -98,7 +98,9 @@ impl Paths {
     pub(super) fn parse(patterns: &[String], is_strict: bool) -> Result<Self, String> {
         let mut globs = Vec::new();
         let mut bases = Vec::new();
-        for pattern in patterns {
+        for written in patterns {
+            // In small letters on both sides: sets of globs are fast while case counts.
+            let pattern = if is_strict { written.to_lowercase() } else { written.clone() };
             let plain = pattern.trim_end_matches('/');
             if plain.trim().is_empty() {
                 return Err("a pattern is blank: write `**` for all paths".into());
@@ -115,14 +117,14 @@ impl Paths {
                 (false, false) => vec![whole.clone()],
             };
             for text in meant {
-                globs.push(glob(&text, is_strict).map_err(|why| format!("`{pattern}` {why}"))?);
+                globs.push(glob(&text).map_err(|why| format!("`{written}` {why}"))?);
             }
             let literal = whole.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
             let base = match literal == whole {
                 true => literal,
                 false => literal.rsplit_once('/').map_or("", |(base, _)| base),
             };
-            bases.push(if is_strict { base.to_lowercase() } else { base.to_owned() });
+            bases.push(base.to_owned());
         }
         let mut set = GlobSetBuilder::new();
         globs.iter().for_each(|glob| {
@@ -141,7 +143,8 @@ impl Paths {
             };
             self.set.is_match(&tree) || self.bases.iter().any(|base| is_in(base, &tree) || is_in(&tree, base))
         };
-        resources.paths.iter().any(|path| self.set.is_match(path)) || resources.trees.iter().any(below)
+        resources.paths.iter().any(|path| self.set.is_match(path.to_lowercase()))
+            || resources.trees.iter().any(below)
     }
 
     fn all(&self, resources: &Resources) -> bool {
@@ -152,10 +155,9 @@ impl Paths {
 }
 
 /// A glob, in which `*` stops at a slash.
-fn glob(text: &str, any_case: bool) -> Result<globset::Glob, String> {
+fn glob(text: &str) -> Result<globset::Glob, String> {
     GlobBuilder::new(text)
         .literal_separator(true)
-        .case_insensitive(any_case)
         .build()
         .map_err(|error| format!("is no pattern ({})", error.kind()))
 }
