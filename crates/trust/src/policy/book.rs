@@ -94,6 +94,11 @@ impl Book {
         &self.rules
     }
 
+    /// The set of all patterns of paths in rules that deny or ask, for what is measured beside it.
+    pub fn globs(&self) -> &GlobSet {
+        &self.strict
+    }
+
     /// What the rules say.
     pub fn hear(&self, subject: &Subject<'_>) -> Heard<'_> {
         if self.rules.is_empty() {

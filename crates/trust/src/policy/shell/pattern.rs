@@ -86,19 +86,18 @@ impl Pattern {
     pub fn could_be(&self, command: &Command) -> bool {
         let (Some(program), Some(named)) = (command.words.first(), self.tokens.first()) else { return false };
         let own = program.program().unwrap_or_default();
-        if !program.known || !(named.is(&program.text) || named.is(own)) {
+        let is_named = named.is(own) || (own.len() != program.text.len() && named.is(&program.text));
+        if !program.known || !is_named {
             return !program.known;
         }
         let arguments = command.words.get(1..).unwrap_or_default();
-        let (options, operands): (Vec<&Token>, Vec<&Token>) =
-            self.tokens.iter().skip(1).partition(|token| token.is_option());
-        options.iter().all(|option| option.is_given(arguments))
-            && self.operands_could_be(&operands, arguments)
+        let mut options = self.tokens.iter().skip(1).filter(|token| token.is_option());
+        self.operands_could_be(arguments) && options.all(|option| option.is_given(arguments))
     }
 
-    fn operands_could_be(&self, operands: &[&Token], arguments: &[Word]) -> bool {
+    fn operands_could_be(&self, arguments: &[Word]) -> bool {
         let mut words = arguments.iter().peekable();
-        for operand in operands {
+        for operand in self.tokens.iter().skip(1).filter(|token| !token.is_option()) {
             loop {
                 let Some(word) = words.next() else { return false };
                 if !word.known {
@@ -141,6 +140,9 @@ impl Token {
 
     /// Whether a word is this one.
     fn is(&self, word: &str) -> bool {
+        if !self.0.contains(&Piece::Any) {
+            return word.chars().map(Piece::Letter).eq(self.0.iter().copied());
+        }
         let word: Vec<char> = word.chars().collect();
         let (mut piece, mut at) = (0, 0);
         // Where to go on when the last `*` has to take one letter more.
