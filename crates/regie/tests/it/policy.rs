@@ -234,3 +234,16 @@ fn rules_that_make_no_sense_deny_and_are_named_with_their_line() {
     );
     world.is_whole();
 }
+
+#[test]
+fn a_criterion_is_asked_like_any_command() {
+    let world = World::new(&done());
+    owner(&world, "policy.toml", "[[rule]]\nname = \"look\"\nverdict = \"ask\"\nkind = \"verdict\"\n");
+    let said = world.ask(&["run", "Look around", "--yes", "--done", "test -f sum.sh"]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let gate = gates(&world)[0].clone();
+    assert!(gate["reason"].as_str().unwrap().contains("rule \"look\" in policy.toml:1"), "{gate}");
+    assert_eq!(world.ask(&["gate", "approve", gate["gate"].as_str().unwrap()]).code, Some(0));
+    assert_eq!(world.ended("last").end, "done");
+    world.is_whole();
+}
