@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
 pub use crate::keep::view::{Sweep, Swept, Usage};
 pub use crate::policy::view::{
-    AskWhy, Decided, Explain, Explained, Held, Policy, PolicyFile, PolicyRule, Why,
+    AskWhy, Explain, Explained, Held, Judged, Policy, PolicyFile, PolicyRule, Why,
 };
 
 /// The version of the API. A client and a daemon of different versions refuse each other.

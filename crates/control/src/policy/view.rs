@@ -127,14 +127,14 @@ pub struct Why {
     /// Its request; `null` where it is composed of what was recorded before.
     pub request: serde_json::Value,
     /// What is on record, in order.
-    pub decisions: Vec<Decided>,
+    pub decisions: Vec<Judged>,
     /// What would be decided now, without its approval; `null` for a step that nobody judges.
-    pub today: Option<Decided>,
+    pub today: Option<Judged>,
 }
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decided {
+pub struct Judged {
     /// The event, in the run; 0 for what would be decided now.
     pub seq: u64,
     /// When.

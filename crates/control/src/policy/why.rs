@@ -7,7 +7,7 @@ use domain::gate::Answer;
 use domain::{Decision, Fact, GateId, Payload, Recorded, RunId, StepKind, StepNo};
 use kernel::port::{Action, Journal};
 
-use super::view::{AskWhy, Decided, Why};
+use super::view::{AskWhy, Judged, Why};
 use crate::error::{Error, Kind};
 use crate::runs::Charter;
 use crate::{Control, view};
@@ -69,13 +69,13 @@ impl Control {
 struct Found {
     planned: Option<(StepPlanned, Option<Payload>)>,
     gates: HashSet<GateId>,
-    decisions: Vec<Decided>,
+    decisions: Vec<Judged>,
 }
 
 impl Found {
     fn take(&mut self, event: Recorded, wanted: StepNo) {
         let (seq, at) = (event.header.seq, event.header.at.0);
-        let answer = |answer: Answer, gate: GateId, by: String| Decided {
+        let answer = |answer: Answer, gate: GateId, by: String| Judged {
             seq,
             at,
             verdict: view::name(answer),
@@ -94,7 +94,7 @@ impl Found {
             Fact::GateOpened { gate, subject, decision, .. } if subject == wanted => {
                 self.gates.insert(gate);
                 self.decisions.extend(
-                    decision.map(|decision| Decided {
+                    decision.map(|decision| Judged {
                         gate: Some(gate.to_string()),
                         ..decided(seq, at, decision)
                     }),
@@ -111,8 +111,8 @@ impl Found {
     }
 }
 
-fn decided(seq: u64, at: u64, decision: Decision) -> Decided {
-    Decided {
+fn decided(seq: u64, at: u64, decision: Decision) -> Judged {
+    Judged {
         seq,
         at,
         verdict: view::name(decision.verdict),
