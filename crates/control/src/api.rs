@@ -16,6 +16,9 @@ pub use crate::keep::view::{
 pub use crate::leases::view::{
     Act, Decided, Halt, Lease, LeaseRecord, LeaseWanted, MintLease, Minted, RaiseHalt, RecentRun, Role,
 };
+pub use crate::policy::view::{
+    AskWhy, Explain, Explained, Held, Judged, Policy, PolicyFile, PolicyRule, Why,
+};
 pub use crate::whose::{Changed, WhoChanged, Whose};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.
@@ -456,6 +459,10 @@ pub struct Gate {
     pub request: serde_json::Value,
     /// The hash of the exact action; an answer names it.
     pub action: String,
+    /// The rule that `approve_always` writes, as it will stand in the owner's file for this project; `null` where this
+    /// cannot be allowed always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub always: Option<String>,
     /// What of a proposal others would execute or trust: to be shown before everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export: Option<trust::export::Report>,
@@ -489,7 +496,7 @@ pub struct File {
 /// Answers a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerGate {
-    /// `approve`, `refuse`, `was_done` or `repeat`.
+    /// `approve`, `approve_always`, `refuse`, `was_done` or `repeat`.
     pub answer: String,
     /// The hash of the action that was shown.
     pub action: String,

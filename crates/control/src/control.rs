@@ -13,6 +13,7 @@ use crate::catalogue::Catalogue;
 use crate::error::{Error, Kind};
 use crate::executor::Manners;
 use crate::layout::Layout;
+use crate::policy::Files;
 use crate::recording::Recorder;
 use crate::vendors::Vendors;
 use crate::view::Lines;
@@ -67,6 +68,7 @@ pub struct Control {
     pub(crate) sweeping: Arc<std::sync::Mutex<()>>,
     pub(crate) indexing: Arc<std::sync::Mutex<()>>,
     pub(crate) manners: Manners,
+    pub(crate) files: Files,
     pub(crate) recorder: Option<Arc<Recorder>>,
     deltas: broadcast::Sender<api::Delta>,
     ending: Notify,
@@ -76,7 +78,9 @@ impl Control {
     /// Over these parts. Nothing moves before [`recover`](Self::recover).
     pub fn new(parts: Parts) -> Self {
         let host = Host::new(parts.ports.clone(), parts.holder);
+        let files = Files::new(parts.layout.clone(), Arc::clone(&parts.ports.journal));
         Self {
+            files,
             catalogue: Arc::new(Catalogue::new(&parts.layout.home)),
             layout: parts.layout,
             host,

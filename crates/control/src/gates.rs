@@ -2,7 +2,7 @@
 
 use domain::fact::StepPlanned;
 use domain::gate::{Answer, Question};
-use domain::{Digest, Fact, GateId, Payload, Recorded, StepNo};
+use domain::{Digest, Fact, GateId, Payload, Recorded, StepNo, Timestamp};
 use engine::host::{MergeRequest, Proposed};
 use kernel::machine::Order;
 use kernel::port::{GateRow, Journal};
@@ -10,6 +10,8 @@ use kernel::port::{GateRow, Journal};
 use crate::api::{self, AnswerGate};
 use crate::error::{Error, Kind};
 use crate::missions::OWNER;
+use crate::policy::Files;
+use crate::policy::always::{self, Offer};
 use crate::runs::Charter;
 use crate::{Control, view};
 
@@ -32,8 +34,14 @@ impl Control {
     /// # Errors
     /// When there is none.
     pub async fn gate_fetch(&self, name: &str) -> Result<api::Gate, Error> {
-        let (journal, name) = (self.journal(), name.to_lowercase());
-        self.blocking(move || gate_view(&*journal, &gate_row(&*journal, &name)?)).await
+        let (journal, files, name) = (self.journal(), self.files.clone(), name.to_lowercase());
+        let now = self.clock().now();
+        self.blocking(move || {
+            let row = gate_row(&*journal, &name)?;
+            let always = offer(&*journal, &files, &row, now)?.map(|offer| offer.rule.trim().to_owned());
+            Ok(api::Gate { always, ..gate_view(&*journal, &row)? })
+        })
+        .await
     }
 
     /// Answers a gate, and returns when the answer is on record.
@@ -41,14 +49,15 @@ impl Control {
     /// # Errors
     /// When there is no such gate, it was answered, it has expired, or it asks about another action.
     pub async fn gate_answer(&self, name: &str, request: AnswerGate) -> Result<api::Gate, Error> {
+        let is_always = request.answer == "approve_always";
         let answer = match request.answer.as_str() {
-            "approve" => Answer::Approved,
+            "approve" | "approve_always" => Answer::Approved,
             "refuse" => Answer::Refused,
             "was_done" => Answer::WasDone,
             "repeat" => Answer::Repeat,
             other => {
                 return Err(Error::new(Kind::Invalid, "gate.answer", format!("`{other}` is no answer"))
-                    .hint("answer with approve, refuse, was_done or repeat"));
+                    .hint("answer with approve, approve_always, refuse, was_done or repeat"));
             }
         };
         let action: Digest = request.action.parse().map_err(|error: domain::digest::ParseError| {
@@ -57,10 +66,34 @@ impl Control {
         })?;
         let (journal, wanted) = (self.journal(), name.to_lowercase());
         let row = self.blocking(move || gate_row(&*journal, &wanted)).await?;
+        let always = if is_always { Some(self.always(&row).await?) } else { None };
         self.renew_key(row.run, &request.vendor).await?;
         let order = Order::Answer { gate: row.gate, action: Some(action), answer, by: OWNER.into() };
         self.host.order(row.run, order).await?;
+        // Only what was approved is allowed always: a crash in between asks again the next time.
+        if let Some((offer, text)) = always {
+            self.blocking(move || offer.write(&text)).await?;
+        }
         self.gate_fetch(&row.gate.to_string()).await
+    }
+
+    /// The rule that lets what a gate asks happen always, and the file with it.
+    async fn always(&self, row: &GateRow) -> Result<(Offer, String), Error> {
+        let (journal, files, row, now) =
+            (self.journal(), self.files.clone(), row.clone(), self.clock().now());
+        self.blocking(move || {
+            if row.answered_seq.is_some() {
+                let what = format!("gate {} has an answer already", row.gate);
+                return Err(Error::new(Kind::Conflict, "gate.answered", what).hint("`regie gate list` shows what waits"));
+            }
+            let offer = offer(&*journal, &files, &row, now)?.ok_or_else(|| {
+                Error::new(Kind::Invalid, "gate.not_always", "this cannot be allowed always")
+                    .hint("merges, and what leaves the house, are asked each time: `regie gate approve` answers this one")
+            })?;
+            let text = offer.text()?;
+            Ok((offer, text))
+        })
+        .await
     }
 }
 
@@ -80,6 +113,25 @@ fn gate_row(journal: &dyn Journal, name: &str) -> Result<GateRow, Error> {
         _ => Err(Error::new(Kind::Invalid, "gate.ambiguous", format!("`{name}` means more than one gate"))
             .hint("give more characters of the id")),
     }
+}
+
+/// What *always* would write for a gate that waits.
+fn offer(
+    journal: &dyn Journal,
+    files: &Files,
+    row: &GateRow,
+    now: Timestamp,
+) -> Result<Option<Offer>, Error> {
+    let opened = event(journal, row, row.opened_seq)?;
+    let Some(Fact::GateOpened { subject, question: Question::Approve, .. }) = opened.map(|it| it.header.fact)
+    else {
+        return Ok(None);
+    };
+    let (None, Some((planned, payload))) = (row.answered_seq, planned_before(journal, row, subject)?) else {
+        return Ok(None);
+    };
+    let principal = Charter::read(journal, row.run)?.started.principal;
+    Ok(always::offer(files, (row.run, row.gate, &principal), &planned, payload.as_ref(), now))
 }
 
 fn event(journal: &dyn Journal, row: &GateRow, seq: u64) -> Result<Option<Recorded>, Error> {
@@ -177,6 +229,7 @@ fn gate_view(journal: &dyn Journal, row: &GateRow) -> Result<api::Gate, Error> {
         tool: planned.tool.clone(),
         request: payload.map_or(serde_json::Value::Null, view::content),
         action: action.to_string(),
+        always: None,
         export,
         files,
         checks,

@@ -16,6 +16,7 @@
 //! | [`undo`] | taking a merge back |
 //! | [`leases`], `roles`, `halt` | authority as the owner handles it; who acts; the kill switch |
 //! | [`notify`] | what the owner is told of |
+//! | [`policy`] | the owner's rules: which files count, what they say, what a gate allows always |
 //! | [`keep`] | what lies in the home, and what of it may go |
 //! | [`audit`] | verification of the chains |
 //! | [`executor`] | who executes which step: the vendor, the host, the jail |
@@ -46,6 +47,7 @@ pub mod layout;
 pub mod leases;
 pub mod missions;
 pub mod notify;
+pub mod policy;
 pub mod recording;
 pub mod runs;
 pub mod say;

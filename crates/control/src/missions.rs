@@ -377,6 +377,17 @@ pub(crate) fn criteria(done: &[String]) -> Vec<Criterion> {
     done.iter().map(|command| Criterion::Command { command: command.clone() }).collect()
 }
 
+/// The project of a repository that a mission was started on.
+pub(crate) fn project_known(
+    records: &dyn kernel::port::Records,
+    root: &Path,
+) -> Result<Option<ProjectId>, Error> {
+    let key = Project::key(root);
+    let Some(record) = records.get(PROJECT, &key)? else { return Ok(None) };
+    let project: Project = serde_json::from_slice(&record.body).map_err(internal)?;
+    Ok(Some(project.id))
+}
+
 /// The project of a repository; put on record when it is new.
 fn project_of(
     records: &dyn kernel::port::Records,
@@ -384,19 +395,14 @@ fn project_of(
     fresh: ProjectId,
 ) -> Result<ProjectId, Error> {
     let key = Project::key(root);
-    let known = |records: &dyn kernel::port::Records| -> Result<Option<ProjectId>, Error> {
-        let Some(record) = records.get(PROJECT, &key)? else { return Ok(None) };
-        let project: Project = serde_json::from_slice(&record.body).map_err(internal)?;
-        Ok(Some(project.id))
-    };
-    if let Some(id) = known(records)? {
+    if let Some(id) = project_known(records, root)? {
         return Ok(id);
     }
     let body = serde_json::to_vec(&Project { id: fresh, root: root.to_owned() }).map_err(internal)?;
     match records.put(PROJECT, &key, 0, &body) {
         Ok(_) => Ok(fresh),
         // Another mission on the same repository was a moment earlier.
-        Err(RecordError::Moved { .. }) => Ok(known(records)?.unwrap_or(fresh)),
+        Err(RecordError::Moved { .. }) => Ok(project_known(records, root)?.unwrap_or(fresh)),
         Err(error) => Err(error.into()),
     }
 }

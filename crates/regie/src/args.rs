@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{Count, Halt, Lease, Reach, Sandbox};
+use crate::commands::{Count, Halt, Lease, Policy, Reach, Sandbox};
 use crate::config::{age, dollars, effort, span};
 
 /// Agents on your own machines: durable, jailed, under leases and gates.
@@ -69,6 +69,9 @@ pub(crate) enum Command {
     /// List and answer gates
     #[command(subcommand)]
     Gate(Gate),
+    /// Look at the rules that decide, test them, and ask why
+    #[command(subcommand)]
+    Policy(Policy),
     /// Show, grant and take back what runs and bearers of a token may do
     #[command(subcommand)]
     Lease(Lease),
@@ -412,13 +415,22 @@ pub(crate) enum Gate {
     /// Show what a gate asks
     Show(OneGate),
     /// Let the action happen
-    Approve(OneGate),
+    Approve(Approve),
     /// The action must not happen
     Refuse(OneGate),
     /// The action that a crash left open was done
     WasDone(OneGate),
     /// The action that a crash left open was not done: do it again
     Repeat(OneGate),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Approve {
+    #[command(flatten)]
+    pub(crate) one: OneGate,
+    /// And exactly this always in this project: writes the rule that the gate shows
+    #[arg(long)]
+    pub(crate) always: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -94,6 +94,18 @@ impl UseCases for Control {
         Control::gate_answer(self, gate, answer).await
     }
 
+    async fn policy_list(&self, project: Option<String>) -> Result<api::Policy, Error> {
+        Control::policy_list(self, project).await
+    }
+
+    async fn policy_explain(&self, asked: api::Explain) -> Result<api::Explained, Error> {
+        Control::policy_explain(self, asked).await
+    }
+
+    async fn policy_why(&self, asked: api::AskWhy) -> Result<api::Why, Error> {
+        Control::policy_why(self, asked).await
+    }
+
     async fn artifact_fetch(&self, digest: &str) -> Result<Vec<u8>, Error> {
         Control::artifact_fetch(self, digest).await
     }

@@ -65,6 +65,9 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/gates", get(gate_list::<U>))
         .route("/gates/{gate}", get(gate_fetch::<U>))
         .route("/gates/{gate}/answer", post(gate_answer::<U>))
+        .route("/policy", get(policy_list::<U>))
+        .route("/policy/explain", post(policy_explain::<U>))
+        .route("/policy/why", post(policy_why::<U>))
         .route("/artifacts/{digest}", get(artifact_fetch::<U>))
         .route("/usage", get(usage::<U>))
         .route("/sweep", post(sweep::<U>))
@@ -111,6 +114,11 @@ struct Cursor {
 struct Added {
     #[serde(default)]
     by: api::By,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    project: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -258,6 +266,27 @@ async fn gate_answer<U: UseCases>(
     Body(answer): Body<api::AnswerGate>,
 ) -> Answer<api::Gate> {
     Ok(Json(house.use_cases.gate_answer(&gate, answer).await?))
+}
+
+async fn policy_list<U: UseCases>(
+    State(house): State<House<U>>,
+    Asked(Place { project }): Asked<Place>,
+) -> Answer<api::Policy> {
+    Ok(Json(house.use_cases.policy_list(project).await?))
+}
+
+async fn policy_explain<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(asked): Body<api::Explain>,
+) -> Answer<api::Explained> {
+    Ok(Json(house.use_cases.policy_explain(asked).await?))
+}
+
+async fn policy_why<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(asked): Body<api::AskWhy>,
+) -> Answer<api::Why> {
+    Ok(Json(house.use_cases.policy_why(asked).await?))
 }
 
 async fn artifact_fetch<U: UseCases>(

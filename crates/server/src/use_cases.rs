@@ -77,6 +77,16 @@ pub trait UseCases: Send + Sync + 'static {
         gate: &str,
         answer: api::AnswerGate,
     ) -> impl Future<Output = Result<api::Gate, Error>> + Send;
+    /// The rules that count in a project, by a directory in it.
+    fn policy_list(&self, project: Option<String>)
+    -> impl Future<Output = Result<api::Policy, Error>> + Send;
+    /// What would be decided about an action.
+    fn policy_explain(
+        &self,
+        asked: api::Explain,
+    ) -> impl Future<Output = Result<api::Explained, Error>> + Send;
+    /// What was decided about a step, and what would be now.
+    fn policy_why(&self, asked: api::AskWhy) -> impl Future<Output = Result<api::Why, Error>> + Send;
     /// The bytes of an artifact.
     fn artifact_fetch(&self, digest: &str) -> impl Future<Output = Result<Vec<u8>, Error>> + Send;
     /// What lies in the home.

@@ -12,7 +12,7 @@ use domain::{Decision, Millis, StepKind, Verdict};
 use kernel::port::{Action, Authority, Journal, Records};
 
 use crate::export::Rules;
-use crate::policy::{Case, MERGE, Policy, Ruling};
+use crate::policy::{Case, MERGE, Policy, Rulebooks, Ruling, Setting, rule};
 use crate::{halt, leases};
 
 /// How long a gate stays open.
@@ -56,13 +56,20 @@ pub struct Door<H: ?Sized = dyn Journal> {
     history: Arc<H>,
     day_cap: Box<dyn DayCap>,
     export: Export,
+    rules: Option<Rulebooks>,
 }
 
 impl<H: History + ?Sized> Door<H> {
     /// A door with the built-in rules and a cap on the money of one UTC day.
     pub fn new(records: Arc<dyn Records>, history: Arc<H>, day_cap: impl DayCap + 'static) -> Self {
         let export: Export = Arc::new(Rules::default);
-        Self { policy: Policy::built_in(), records, history, day_cap: Box::new(day_cap), export }
+        Self { policy: Policy::built_in(), records, history, day_cap: Box::new(day_cap), export, rules: None }
+    }
+
+    /// The same, with the owner's rules, which are asked for each step.
+    #[must_use]
+    pub fn with_rules(self, rules: Rulebooks) -> Self {
+        Self { rules: Some(rules), ..self }
     }
 
     /// The same, with the owner's rules for what leaves the jail. Without, all of it is asked.
@@ -96,8 +103,15 @@ impl<H: History + ?Sized> Door<H> {
             }
         };
         let export = if is_merge { (self.export)() } else { Rules::default() };
-        let Ruling { verdict, rule, gate } =
-            self.policy.judge(&Case { action, lease: &lease, merge_approved, export: &export });
+        let setting =
+            match self.rules.as_ref().map_or_else(|| Ok(Setting::default()), |rules| rules(action.run)) {
+                Ok(setting) => setting,
+                // What no rule could speak of goes on: a slip of the pen ends no run.
+                Err(_) if !rule::is_deed(action.kind) => Setting::default(),
+                Err(why) => return denied(lease.epoch, format!("the rules cannot be read: {why}")),
+            };
+        let case = Case { action, lease: &lease, merge_approved, export: &export };
+        let Ruling { verdict, rule, gate } = self.policy.judge_in(&case, &setting);
         match leases::paths::outside(&lease, action) {
             // What the rules deny, they say best.
             Some(why) if verdict != Verdict::Deny => denied(lease.epoch, why),

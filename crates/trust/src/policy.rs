@@ -4,8 +4,22 @@
 //!
 //! Pure, so that a decision can be explained and repeated from what was recorded.
 
+pub mod book;
+pub mod example;
+pub mod file;
+pub mod resource;
+pub mod rule;
+mod setting;
+pub mod shell;
+
 use domain::{Effect, GateId, Lease, Risk, StepKind, Verdict};
 use kernel::port::Action;
+
+pub use book::{Book, Heard};
+pub use example::Example;
+pub use resource::Resources;
+pub use rule::{Level, Rule as OwnRule, Subject};
+pub use setting::{Rulebooks, SETUP_ASKS, Setting, written};
 
 use crate::{export, proof};
 

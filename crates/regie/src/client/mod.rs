@@ -174,6 +174,19 @@ impl Client {
         self.post(&format!("/gates/{}/answer", name(gate)?), answer).await
     }
 
+    pub(crate) async fn policy_list(&self, project: Option<&str>) -> Result<api::Policy, Error> {
+        let query = project.map(|project| format!("?project={}", encoded(project)));
+        self.get(&format!("/policy{}", query.unwrap_or_default())).await
+    }
+
+    pub(crate) async fn policy_explain(&self, asked: &api::Explain) -> Result<api::Explained, Error> {
+        self.post("/policy/explain", asked).await
+    }
+
+    pub(crate) async fn policy_why(&self, asked: &api::AskWhy) -> Result<api::Why, Error> {
+        self.post("/policy/why", asked).await
+    }
+
     pub(crate) async fn usage(&self) -> Result<api::Usage, Error> {
         self.get("/usage").await
     }

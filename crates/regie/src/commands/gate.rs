@@ -49,6 +49,9 @@ pub(super) async fn show(context: &Context, gate: &str) -> Result<Exit, Failure>
         (None, _) => {
             let left = text::span(gate.expires_at.saturating_sub(clock::now()));
             screen::put(&format!("    {} in {left}, which counts as a refusal\n", style::dim("expires ")))?;
+            if gate.always.is_some() {
+                screen::hint(&format!("regie gate approve {} --always", text::short_id(&gate.gate)))?;
+            }
             screen::hint(&format!("regie diff {} shows the changes", text::short_id(&gate.run)))?;
         }
     }
@@ -70,6 +73,7 @@ pub(super) async fn answer(context: &Context, gate: &str, answer: &str) -> Resul
     }
     let said = match answer {
         "approve" => style::ok("approved"),
+        "approve_always" => style::ok("approved, and always in this project"),
         "refuse" => style::failed("refused"),
         "was_done" => style::ok("taken as done"),
         _ => style::ok("it will be done again"),

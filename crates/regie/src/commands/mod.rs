@@ -17,6 +17,7 @@ mod lease;
 mod log;
 mod model_script;
 mod notify;
+mod policy;
 mod read;
 mod replay;
 mod rest;
@@ -35,6 +36,7 @@ pub(crate) use config::place;
 pub(crate) use count::Count;
 pub(crate) use halt::Halt;
 pub(crate) use lease::{Lease, Reach};
+pub(crate) use policy::Policy;
 pub(crate) use sandbox::Sandbox;
 
 use crate::args::{self, Args, Command, Gate};
@@ -104,10 +106,14 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Forget(args) => forget::run(context, &args).await,
         Command::Gate(Gate::List { all }) => gate::list(context, all).await,
         Command::Gate(Gate::Show(one)) => gate::show(context, &one.gate).await,
-        Command::Gate(Gate::Approve(one)) => gate::answer(context, &one.gate, "approve").await,
+        Command::Gate(Gate::Approve(args)) => {
+            let answer = if args.always { "approve_always" } else { "approve" };
+            gate::answer(context, &args.one.gate, answer).await
+        }
         Command::Gate(Gate::Refuse(one)) => gate::answer(context, &one.gate, "refuse").await,
         Command::Gate(Gate::WasDone(one)) => gate::answer(context, &one.gate, "was_done").await,
         Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
+        Command::Policy(policy) => policy::run(context, policy).await,
         Command::Audit(args::Audit::Verify) => audit::verify(context).await,
         Command::Audit(args::Audit::WhoChanged(args)) => audit::who_changed(context, &args.place).await,
         Command::Export(args) => archive::export(context, args).await,

@@ -173,7 +173,9 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
     };
     let ports = Ports {
         authority: Arc::new(
-            trust::Door::new(Arc::clone(&sqlite) as _, Arc::clone(&journal), day_cap).with_export(export),
+            trust::Door::new(Arc::clone(&sqlite) as _, Arc::clone(&journal), day_cap)
+                .with_export(export)
+                .with_rules(control::policy::Files::new(layout.clone(), Arc::clone(&journal)).rulebooks()),
         ),
         executor: Arc::new(dispatch),
         workspaces: Arc::new(StoreWorkspaces::new(layout.clone(), Arc::clone(&journal))),

@@ -47,6 +47,8 @@ fn listen() -> mpsc::UnboundedReceiver<Option<String>> {
 pub(super) enum Reply {
     /// As the API names it.
     Answer(&'static str),
+    /// Yes, and always in this project.
+    Always,
     /// Show the changes first.
     Diff,
     /// Not now.
@@ -64,6 +66,7 @@ pub(super) fn reply(question: &str, line: Option<&str>) -> Reply {
         ("was_it_done", Some("n" | "no" | "refuse")) => Reply::Answer("refuse"),
         ("was_it_done", Some(_)) => Reply::Again,
         (_, Some("y" | "yes")) => Reply::Answer("approve"),
+        (_, Some("a" | "always")) => Reply::Always,
         (_, Some("n" | "no")) => Reply::Answer("refuse"),
         (_, Some("d" | "diff")) => Reply::Diff,
         (_, Some(_)) => Reply::Again,
@@ -71,8 +74,9 @@ pub(super) fn reply(question: &str, line: Option<&str>) -> Reply {
 }
 
 /// The choices that a question offers.
-pub(super) fn choices(question: &str) -> &'static str {
+pub(super) fn choices(question: &str, can_always: bool) -> &'static str {
     match question {
+        _ if can_always => "[y / n / a = always in this project / d = diff / l = later]",
         "was_it_done" => "[w = it was done / r = repeat it / n = refuse / l = later]",
         _ => "[y / n / d = diff / l = later]",
     }

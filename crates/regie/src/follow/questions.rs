@@ -47,7 +47,11 @@ impl Follow {
         let title = card::title(&gate);
         let title = title.trim_end_matches('?');
         self.keyboard.forget();
-        self.say(&format!("  {}? {} ", style::bold(title), style::dim(ask::choices(&gate.question))))?;
+        self.say(&format!(
+            "  {}? {} ",
+            style::bold(title),
+            style::dim(ask::choices(&gate.question, gate.always.is_some()))
+        ))?;
         self.asking = Some(Asking::Gate(Box::new(gate)));
         Ok(())
     }
@@ -74,7 +78,7 @@ impl Follow {
         match asked {
             None => Ok(None),
             Some(Asking::Interrupt) => self.interrupt_answered(line.as_deref()).await,
-            Some(Asking::Gate(gate)) => match ask::reply(&gate.question, line.as_deref()) {
+            Some(Asking::Gate(gate)) => match reply(&gate, line.as_deref()) {
                 Reply::Answer(answer) => {
                     let wanted = api::AnswerGate {
                         answer: answer.into(),
@@ -102,7 +106,7 @@ impl Follow {
                     }
                     self.waits(&gate).map(Some)
                 }
-                Reply::Again => {
+                Reply::Again | Reply::Always => {
                     self.ask(*gate)?;
                     Ok(None)
                 }
@@ -152,5 +156,13 @@ impl Follow {
             Some(gate) if !self.ending => self.gate(gate).await,
             _ => Ok(None),
         }
+    }
+}
+
+/// What a line means for a gate; *always* is an answer where the gate offers it.
+fn reply(gate: &api::Gate, line: Option<&str>) -> Reply {
+    match ask::reply(&gate.question, line) {
+        Reply::Always if gate.always.is_some() => Reply::Answer("approve_always"),
+        reply => reply,
     }
 }

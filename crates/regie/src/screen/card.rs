@@ -65,6 +65,14 @@ pub(crate) fn question(gate: &api::Gate) -> String {
     if let Some(reason) = &gate.reason {
         row("rule", &text::short(&text::line(reason), 100));
     }
+    if let Some(rule) = &gate.always {
+        let mut name = "always";
+        let clean = text::lines(rule);
+        for line in clean.lines().filter(|line| !line.starts_with('#') && *line != "[[rule]]") {
+            row(name, &text::short(line, 200));
+            name = "";
+        }
+    }
     row("action", &text::short_hash(&gate.action));
     row("gate", &text::line(&gate.gate));
     // What a proposal changes is said above; of anything else the exact request is shown.
@@ -146,6 +154,7 @@ mod tests {
             tool: "merge".into(),
             request: serde_json::json!({ "to": "x\u{1b}[2J" }),
             action: "db99faff02013ff30aca9b864467b20658b2fb2123ffaa4d84d8e401781a1dfc".into(),
+            always: None,
             export: None,
             files: vec![],
             checks: vec![],
@@ -242,6 +251,16 @@ mod tests {
             ..asked("approve")
         };
         insta::assert_snapshot!(shown(&setup));
+    }
+
+    #[test]
+    fn what_always_would_write_is_shown_as_it_will_stand() {
+        let rule = "# Always\n[[rule]]\nname = \"always-1\"\nline = \"npm\u{202e} ci\"".to_owned();
+        let card = shown(&api::Gate { always: Some(rule), ..asked("approve") });
+        assert!(
+            card.contains("always   name = \"always-1\"\n             line = \"npm\u{fffd} ci\"\n"),
+            "{card}"
+        );
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod mission;
 mod models;
 mod network;
 mod notify;
+mod policy;
 mod prefix;
 mod read;
 mod receiver;

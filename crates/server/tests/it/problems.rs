@@ -4,7 +4,7 @@ use crate::house::serve;
 use crate::http::{HELLO, ask};
 
 /// Every route, so that none is forgotten by the handshake.
-const ROUTES: [&str; 35] = [
+const ROUTES: [&str; 38] = [
     "GET /api/v1/models",
     "POST /api/v1/models",
     "POST /api/v1/missions",
@@ -25,6 +25,9 @@ const ROUTES: [&str; 35] = [
     "GET /api/v1/gates",
     "GET /api/v1/gates/g",
     "POST /api/v1/gates/g/answer",
+    "GET /api/v1/policy",
+    "POST /api/v1/policy/explain",
+    "POST /api/v1/policy/why",
     "GET /api/v1/artifacts/beef",
     "GET /api/v1/leases",
     "POST /api/v1/leases",
@@ -153,6 +156,12 @@ async fn what_is_said_looked_for_and_added_up_arrives() {
     assert_eq!(ask(&served.socket, said, HELLO, r#"{"text":"a","now":true}"#).await.status, 404);
     assert_eq!(ask(&served.socket, said, HELLO, "{}").await.problem().code, "request.body");
     assert_eq!(ask(&served.socket, "GET /api/v1/search?text=a+b&limit=7", HELLO, "").await.status, 200);
+    assert_eq!(ask(&served.socket, "GET /api/v1/policy?project=%2Fa+b", HELLO, "").await.status, 200);
+    let explain = "POST /api/v1/policy/explain";
+    assert_eq!(ask(&served.socket, explain, HELLO, r#"{"action":"shell x"}"#).await.status, 404);
+    assert_eq!(ask(&served.socket, explain, HELLO, "{}").await.problem().code, "request.body");
+    let why = "POST /api/v1/policy/why";
+    assert_eq!(ask(&served.socket, why, HELLO, r#"{"run":"last","of":"3"}"#).await.status, 404);
     let costs = ask(&served.socket, "GET /api/v1/costs?by=day", HELLO, "").await;
     let costs: control::api::Costs = serde_json::from_str(&costs.body).unwrap();
     assert_eq!((costs.by, costs.total.nanodollars), (control::api::By::Day, None));

@@ -79,7 +79,7 @@ const PLACES: &[Place] = &[
     Place {
         kind: Kind::Regie,
         why: "Regie reads it: it says what later missions are held to",
-        names: "regie.toml .worktreeinclude",
+        names: "regie.toml regie-policy.toml .worktreeinclude",
         ends: "",
         dirs: "",
     },
@@ -306,7 +306,7 @@ mod tests {
                 &[".editorconfig", "vscode/readme.md", "src/vim.rs"]),
             (K::Shell, &[".envrc", ".tool-versions", ".mise.toml", ".bashrc", "a/.zshenv", ".direnv/x", "rust-toolchain.toml"],
                 &["docs/bashrc.md", ".env.example", "profile.rs"]),
-            (K::Regie, &["regie.toml", "sub/Regie.toml", ".worktreeinclude"], &["docs/regie.md"]),
+            (K::Regie, &["regie.toml", "sub/Regie.toml", "regie-policy.toml", ".worktreeinclude"], &["docs/regie.md"]),
             (K::Ci, &[".github/workflows/ci.yml", ".github/actions/a/index.js", ".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile", "Jenkinsfile.prod", "azure-pipelines.yml", ".buildkite/p.yml", ".drone.yml", ".woodpecker/a.yml", "x/action.yml"],
                 &["github/workflows/ci.yml", "docs/jenkinsfile.md", "src/drone.rs", "jenkins.txt"]),
             (K::Build, &["Makefile", "sub/makefile", "build.rs", "setup.py", "CMakeLists.txt", "app/build.gradle.kts", "pom.xml", "Dockerfile", "Dockerfile.dev", "docker-compose.yml", "compose.prod.yaml", "Vagrantfile", "flake.nix", "justfile", "rules.mk", "vite.config.ts", ".eslintrc.cjs", "build"],

@@ -9,4 +9,6 @@ mod leases;
 mod narrowing;
 mod policy;
 mod provenance;
+mod rules;
+mod shell;
 mod world;
