@@ -11,7 +11,7 @@ REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
 .PHONY: help up test setup build lint layers deny unit jail journeys sdk-check wires projects projects-three crash escape escape-quick bench-engine \
-	bench-models bench-trust fuzz proof dist clean
+	bench-models bench-store bench-trust injection fuzz many proof dist clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -80,13 +80,24 @@ bench-engine: build ## What the engine costs beside its peers (npm, pinned): one
 bench-models: ## What the model wires cost: one table of ratios
 	$(CARGO) run --release --locked --package bench-models
 
+bench-store: ## What trees cost beside git on 10,000 files: one table of ratios
+	$(CARGO) run --release --locked --package bench-store
+
 bench-trust: ## What a decision with 500 rules costs beside one match of its globs
 	$(CARGO) run --release --locked --package bench-trust
 
-fuzz: ## Each parser for FUZZ_SECONDS (600), guided by coverage
+injection: build ## An agent that obeys whatever it reads: AgentDojo and CodeIPI without a model (PyPI, pinned)
+	$(CARGO) build --release --locked --package bench-injection
+	JUDGE="$$(realpath $(TARGET_DIR)/release/bench-injection)" scripts/injection "$(TARGET_DIR)/injection" --write docs/security.md
+	REGIE="$$(realpath $(REGIE))" python3 scripts/codeipi --cache "$(TARGET_DIR)/codeipi" --write docs/security.md
+
+fuzz: ## Each parser, and the compiler of path rules, for FUZZ_SECONDS (600), guided by coverage
 	scripts/fuzz "$(TARGET_DIR)/fuzz" $(FUZZ)
 
-proof: crash escape projects wires fuzz bench-engine bench-models bench-trust ## The long campaigns
+many: ## A million files in a workspace, and random path rules by the hundred thousand
+	REGIE_PROOF=1 $(CARGO) nextest run --locked --package sandbox --package runner --package regie compile:: very_many
+
+proof: crash escape injection projects wires fuzz bench-engine bench-models bench-store bench-trust ## The long campaigns
 
 dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"

@@ -1,10 +1,12 @@
 //! What holds for anything that the parsers are fed. Each of `bin` feeds one of them.
 
+pub mod launch;
 pub mod record;
 pub mod refusal;
 pub mod rules;
 pub mod scenario;
 pub mod stream;
+pub mod tool;
 
 /// Fails when bytes are no JSON whose texts can all be read. How deep it is, and how large its numbers are,
 /// is the vendor's own affair.

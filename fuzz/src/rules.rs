@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox::compile::{Absent, Base, Compiled, Kind, Look, Pattern, Rights, Rule, Rules, Verb, compile};
 
-/// A line each: `f`, `d` or `l` and a path is what there is; `-`, `r`, `w` or `x` and a pattern is a rule, and
+/// A line each: `f`, `d`, `l` or `u` and a path is what there is; `-`, `r`, `w` or `x` and a pattern is a rule, and
 /// in capitals one that leaves what is not there.
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -19,6 +19,7 @@ pub fn check(data: &[u8]) {
             "f" => tree.put(rest, Kind::File),
             "d" => tree.put(rest, Kind::Directory),
             "l" => tree.put(rest, Kind::Link),
+            "u" => tree.put(rest, Kind::Unseen),
             _ => {
                 let verb = match first.to_ascii_lowercase().as_str() {
                     "-" => Verb::Deny,
@@ -36,10 +37,30 @@ pub fn check(data: &[u8]) {
     }
     let rules = Rules { paths, system: Vec::new(), cwd: None };
     let Ok(compiled) = compile(&rules, &tree) else { return };
-    for path in tree.0.keys() {
+    for (path, kind) in &tree.0 {
         let (has, may) = (given(&compiled, path), allowed(&rules, path));
-        assert!(may.holds(has), "{path:?}: {has:?} of {may:?}");
+        if *kind == Kind::Link {
+            // What a link leads to has rights; the link itself is there, or denied.
+            assert!(!is_denied(&rules, path) || has == Rights::NONE, "{path:?}: {has:?} of a denied link");
+        } else if *kind == Kind::Unseen {
+            // It may be a directory, and hold anything.
+            for path in [path.clone(), path.join("secret"), path.join("b/x.key")] {
+                let (has, may) = (given(&compiled, &path), allowed(&rules, &path));
+                assert!(may.holds(has), "{path:?}: {has:?} of {may:?}");
+            }
+        } else {
+            assert!(may.holds(has), "{path:?}: {has:?} of {may:?}");
+        }
     }
+}
+
+/// Whether a link, or a directory above it, is denied by a rule that is not only about what is there.
+fn is_denied(rules: &Rules, path: &Path) -> bool {
+    let denies = |above: &Path| {
+        let of_all = |rule: &&Rule| rule.absent == Absent::Covered || above != path;
+        rules.paths.iter().filter(of_all).any(|rule| rule.verb == Verb::Deny && rule.pattern.is_match(above))
+    };
+    path.ancestors().any(denies)
 }
 
 fn allowed(rules: &Rules, path: &Path) -> Rights {

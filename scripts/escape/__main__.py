@@ -196,7 +196,24 @@ def unheld(bench, row, column):
     return "broken", result.layer() + ": " + result.text[-300:]
 
 
+def others(bench, row, column):
+    """One technique in each of the other steps that run commands: the first in which it is reached, or none."""
+    layers = []
+    for column.kind in column.kinds_for(row):
+        is_reached, result = bench.attempt(row, column, column.uid)
+        if is_reached and row.held != "tier 0":
+            return "REACHED", f"by {column.kind}"
+        layers.append("allowed" if is_reached else result.layer())
+    if not layers:
+        return "–", ""
+    if set(layers) == {"allowed"}:
+        return "allowed", "commands may run any program"
+    return "refused", "; ".join(dict.fromkeys(layers))
+
+
 def cell(bench, row, column):
+    if isinstance(column, columns.Others):
+        return others(bench, row, column)
     if (row.planted or row.peeks) and isinstance(column, columns.Regie):
         return bench.plant(row, column)
     if row.shown:

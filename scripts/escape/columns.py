@@ -18,7 +18,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOST_OUTPUT = 256 << 20
 MiB = 1 << 20
 LIMITS = {"memory_bytes": 256 * MiB, "processes": 128, "open_files": 1024, "file_size_bytes": 64 * MiB,
-          "cpu_seconds": None, "scratch_bytes": 64 * MiB}
+          "cpu_seconds": None, "scratch_bytes": 64 * MiB, "disk_bytes": 256 * MiB, "disk_files": 20_000}
 
 
 class Result:
@@ -170,7 +170,9 @@ class Regie:
             return runner.call("shell", {"command": command}, row.seconds)
 
     def tools(self, runner, row, names):
-        """The technique as calls of the file tools, beside a command where there is one."""
+        """The technique as calls of the file tools, after or beside a command where there is one."""
+        if row.first:
+            runner.call("shell", {"command": row.first.format_map(names)}, row.seconds)
         beside = row.beside and runner.start("shell", {"command": row.beside.format_map(names)}, 20)
         result = None
         for _ in range(row.times):
@@ -196,14 +198,44 @@ class Regie:
         return None  # the jail does not let it
 
 
+class Others(Regie):
+    """The same runner, for the other steps that run a command: criteria, the setup, services."""
+
+    kinds = ("criteria", "setup", "service")
+    kind = "criteria"
+    # What the owner has approved of, with the setup.
+    network = {"loopback", "loopback-ipv6", "internet", "udp", "dns"}
+
+    def kinds_for(self, row):
+        """The steps in which a technique is tried; each in a world of its own."""
+        if row.planted or row.peeks or row.shown or row.calls:
+            return ()
+        if row.bomb:
+            return ("criteria",)
+        return [kind for kind in self.kinds if kind != "setup" or row.name not in self.network]
+
+    def run(self, world, row, command, terminal=None, fds=()):
+        services = []
+        if self.kind == "service":
+            services = [{"name": "hostile", "command": f"( {command}\n); code=$?; echo; echo ended $code", "ready_timeout": 1000}]
+        with Runner(world, self.uid, row.limits, terminal, fds, services) as runner:
+            if self.kind == "criteria":
+                return runner.verdict(command, row.seconds)
+            if self.kind == "setup":
+                return runner.call("setup", {"command": command, "from": "the owner", "sees": []}, row.seconds)
+            runner.call("shell", {"command": "true"}, row.seconds)
+            return runner.service("hostile", row.seconds)
+
+
 class Runner:
     """One runner, spoken to as its daemon does."""
 
-    def __init__(self, world, uid, limits, terminal, fds):
+    def __init__(self, world, uid, limits, terminal, fds, services=()):
         self.world, self.step = world, 0
         self.run = "run_0" + "".join("0123456789abcdefghjkmnpqrstvwxyz"[byte % 32] for byte in os.urandom(25))
         config = {"run": self.run, "spool": world.spool, "workspace": world.work, "program": f"{host.BIN}/regie",
-                  "posture": "deny", "mounts": [], "env": [], "limits": {**LIMITS, **limits}, "idle": 60000}
+                  "posture": "deny", "mounts": [], "env": [], "limits": {**LIMITS, **limits}, "idle": 60000,
+                  "services": list(services)}
         env = {"PATH": PATH, "HOME": world.home, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
         self.log = open(f"{world.root}/runner.log", "w+b")
         self.child = subprocess.Popen(
@@ -241,13 +273,30 @@ class Runner:
         looks = tool in ("read", "list", "search")
         self.say({"type": "start", "work": {
             "run": self.run, "step": self.step, "attempt": 1, "key": os.urandom(32).hex(), "fence": 1,
-            "kind": "tool_call", "effect": "read" if looks else "workspace_write", "tool": tool,
-            "request": json.dumps({"tool": tool, "input": values}), "timeout": int(seconds * 1000)}})
+            "kind": "verdict" if tool == "verdict" else "tool_call",
+            "effect": "read" if looks else "workspace_write", "tool": tool,
+            "request": json.dumps(values if tool == "verdict" else {"tool": tool, "input": values}),
+            "timeout": int(seconds * 1000)}})
         return self.step
 
     def call(self, tool, values, seconds):
-        step = self.start(tool, values, seconds)
+        return self.end_of(self.start(tool, values, seconds), tool)
 
+    def verdict(self, command, seconds):
+        return self.end_of(self.start("verdict", {"command": command}, seconds), "shell")
+
+    def service(self, name, seconds):
+        """What a service has said by its end, or until its time is over."""
+        path, until = f"{self.world.spool}/outputs/services/{name}.log", time.monotonic() + min(seconds, 20)
+        while True:
+            with open(path, errors="replace") as file:
+                text = file.read()
+            ended = re.search(r"^ended (\d+)$", text, re.M)
+            if ended or time.monotonic() > until:
+                return Result(text, int(ended[1]) if ended else None, note="" if ended else "it went on until the runner's end")
+            time.sleep(0.02)
+
+    def end_of(self, step, tool):
         def is_end(said):
             return said["type"] in ("refused", "lost") and said["step"] == step or \
                 said["type"] == "finished" and said["result"]["step"] == step
@@ -260,7 +309,7 @@ class Runner:
             raise RuntimeError(f"the step was not held: {jail}")
         text = output["text"]
         note = next((line for line in text.splitlines() if "limit" in line or "time" in line), "")
-        return Result(text, output["exit_code"] if tool == "shell" else int(output["is_error"]), note=note[:60])
+        return Result(text, output["exit_code"] if tool in ("shell", "setup") else int(output["is_error"]), note=note.split(":")[0].lstrip("[")[:64])
 
     def kill(self, step):
         self.say({"type": "kill", "step": step, "fence": 1})
@@ -284,6 +333,7 @@ def every(npm, only):
     candidates = [
         (Tier0("tier 0", user), tier0 or "this build has no `regie sandbox run`"),
         (Regie("tier 1, root", 0), True), (Regie("tier 1, user", user), True),
+        (Others("tier 1, other steps", user), True),
         (Bubblewrap("bubblewrap", user), has("/usr/bin/bwrap") or "install Debian's `bubblewrap`"),
         (Codex("Codex", user), has(f"{npm}/{CODEX}") or "npm did not bring @openai/codex"),
         (SandboxRuntime("sandbox-runtime", user),

@@ -7,6 +7,7 @@ the owner's repository unless the owner has seen it.
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -18,10 +19,10 @@ import model  # noqa: E402, the scripted server of the engine's benchmark
 
 
 class Planter(model.Model):
-    """A model that asks for one command and then says that it is done."""
+    """A model that makes these calls, each in a turn, and then says that it is done."""
 
-    def __init__(self, command):
-        self.command, self.told = command, ""
+    def __init__(self, calls):
+        self.calls, self.told = calls, ""
         super().__init__(1)
 
     def answer_in(self, handler, body, mark, wire):
@@ -29,7 +30,7 @@ class Planter(model.Model):
         if mark in body:
             self.told = body.decode(errors="replace")
         turn = body.count(mark)
-        call = ("shell", {"command": self.command}) if turn == 0 and model.names_of(request) else None
+        call = self.calls[turn] if turn < len(self.calls) and model.names_of(request) else None
         events = list(wire(turn, call, request.get("model", "scripted")))
         if request.get("stream"):
             stream = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
@@ -81,7 +82,12 @@ class Owner:
 
 def plant(world, row, names):
     """One technique as a mission: the word for its cell, and how."""
-    with Planter(row.run.format_map(names) + "\ncd /workspace; echo b > made") as planter:
+    made = "cd /workspace; echo b > made"
+    calls = [("shell", {"command": row.run.format_map(names) + "\n" + made})]
+    if row.calls:
+        calls = [(tool, {key: value.format_map(names) for key, value in values.items()}) for tool, values in row.calls]
+        calls.append(("shell", {"command": made}))
+    with Planter(calls) as planter:
         owner = Owner(world, planter.url)
         try:
             words = ["run", "Plant it", "--model", "scripted", "--done", "true", "--yes"]
@@ -122,5 +128,6 @@ def plant(world, row, names):
 
 
 def is_about(found, planted):
-    """Whether a finding names the path, or a directory that holds it."""
+    """Whether a finding names the path, or a directory that holds it. What hides in a name is written out."""
+    found = re.sub(r"\\u\{([0-9a-f]+)\}", lambda hidden: chr(int(hidden[1], 16)), found)
     return found == planted or planted.startswith(found.rstrip("/") + "/") or found.startswith(planted + "/")

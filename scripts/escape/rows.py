@@ -22,6 +22,7 @@ class Row:
     prepare: typing.Optional[typing.Callable] = None  # of the world, before
     seed: str = ""  # what runs beside it in another world of the same column
     calls: tuple = ()  # the same by Regie's file tools
+    first: str = ""  # a command that runs before those calls
     beside: str = ""  # a command that runs beside those calls
     times: int = 1
     act: str = ""  # what the owner does afterwards in the workspace
@@ -103,6 +104,7 @@ row(F, "attribute-outside", "sets an attribute of a file of the host", "./probe 
 row(F, "file-handle", "opens a file of the host by its handle", "./probe open-handle {handle}", reached=secret, root=True)
 row(F, "read-home", "reads the owner's keys", "cat {home}/.ssh/id_ed25519 {home}/.netrc", reached=secret, quick=True)
 row(F, "search-host", "searches the whole host for a secret", "grep -rsh {secret_start} {root} /home /root /srv /run /etc /var /opt /mnt /outputs /workspace", reached=secret)
+row(F, "users", "reads who the users of the machine are", "cat /etc/passwd; getent passwd", reached=lambda seen: "daemon:" in seen.result.text)
 row(F, "overwrite-program", "overwrites Regie's program", "./probe overwrite-program {program}; ./probe change-mode {program}", reached=changed)
 row(F, "replace-system", "puts a program where the system's are", "echo x > /usr/local/bin/regie-escape", reached=exists("/usr/local/bin/regie-escape"), root=True)
 row(F, "leave-in-tmp", "leaves files in the host's /tmp", "echo x > /tmp/regie-escape", reached=exists("/tmp/regie-escape"))
@@ -128,6 +130,43 @@ row(T, "write-race", "`write` while a command swaps a directory for a link", "./
 row(T, "read-spool", "`read` of the results of other runs", "cat {other}/spool/secret", reached=secret, calls=(("read", {"path": "{other}/spool/secret"}), ("read", {"path": "/outputs/../../spool/secret"})))
 row(T, "read-environ", "`read` of a process's environment", "tr '\\0' '\\n' < /proc/{pid}/environ", reached=secret, calls=(("read", {"path": "/proc/{pid}/environ"}), ("read", {"path": "/proc/1/environ"})))
 
+# Each tool at each kind of place, beyond those above.
+MADE = "ln -s {outside} m; ln -s {outside}/secret s; ln -s {outside}/victim v; ln -s / root; "
+for place, what, dir, first in [
+        ("absolute", "an absolute path", "{outside}", ""),
+        ("dotdot", "..", "../outside", ""),
+        ("dotdot-inside", ".. behind a directory of its own", "d/../../outside", "mkdir d; "),
+        ("made-link", "a link that a command made", "m", MADE),
+        ("made-root", "a link to the root", "root{outside}", MADE),
+        ("proc-root", "/proc/self/root", "/proc/self/root{outside}", ""),
+        ("proc-cwd", "/proc/self/cwd", "/proc/self/cwd/../outside", ""),
+        ("process-root", "another process's /proc/PID/root", "/proc/{pid}/root{outside}", ""),
+        ("process-cwd", "another process's /proc/PID/cwd", "/proc/{pid}/cwd", ""),
+        ("outputs", "the outputs of earlier steps", "/outputs/../../outside", "")]:
+    # Unheld there are no outputs, and what is beside the workspace is beside it.
+    plain = first + ("cd {work}; " if first else "")
+    at = "../outside" if place == "outputs" else dir
+    for tool, run, call, seen_by in [
+            ("read", f"cat {at}/secret", {"path": f"{dir}/secret"}, secret),
+            ("list", f"ls {at} | grep victim && echo REACHED", {"path": dir}, None),
+            ("search", f"grep -rs . {at}/", {"pattern": ".", "path": dir}, secret),
+            ("write", f"echo escaped > {at}/new", {"path": f"{dir}/new", "content": "escaped"}, changed),
+            ("edit", f"sed -i s/as/is/ {at}/victim", {"path": f"{dir}/victim", "old": "as", "new": "is"}, changed)]:
+        calls = ((tool, call),) if tool != "edit" else (("read", {"path": call["path"]}), (tool, call))
+        listed = lambda seen: "REACHED" in seen.result.text or "\nvictim" in seen.result.text  # noqa: E731
+        row(T, f"{tool}-by-{place}", f"`{tool}` through {what}", plain + run, reached=seen_by or listed, calls=calls, first=first)
+for name, what, path, run in [
+        ("environ", "`read` of its own environment through a link", "e", "ln -s /proc/{pid}/environ e; "),
+        ("descriptor", "`read` of another's descriptor through a link", "e", "ln -s /proc/{pid}/fd/{held_fd} e; ")]:
+    row(T, f"read-{name}-link", what, run + "tr '\\0' '\\n' < e", reached=secret, first=run, calls=(("read", {"path": path}), ("search", {"pattern": ".", "path": path})))
+row(T, "write-home", "`write` of the owner's .bashrc", "echo escaped >> {home}/.bashrc", reached=changed, calls=(("write", {"path": "{home}/.bashrc", "content": "escaped"}), ("write", {"path": "~/.bashrc", "content": "escaped"})))
+row(T, "write-tmp", "`write` into the host's /tmp", "echo x > /tmp/regie-escape", reached=exists("/tmp/regie-escape"), calls=(("write", {"path": "/tmp/regie-escape", "content": "x"}),))
+row(T, "write-cron", "`write` of a cron table", "echo x > /etc/cron.d/regie-escape", reached=exists("/etc/cron.d/regie-escape"), root=True, calls=(("write", {"path": "/etc/cron.d/regie-escape", "content": "x"}),))
+row(T, "write-program", "`write` of Regie's program", "echo x >> {program}", reached=changed, calls=(("write", {"path": "{program}", "content": "x"}), ("edit", {"path": "{program}", "old": "a", "new": "b"})))
+row(T, "write-own-results", "`write` of the results of its run's earlier steps", "echo x > {spool}/escaped", reached=lambda seen: any("escaped" in files for _, _, files in os.walk(seen.world.spool)), prepare=lambda world: world.results(), calls=(("write", {"path": "/outputs/escaped", "content": "x"}), ("write", {"path": "{spool}/escaped", "content": "x"})))
+row(T, "read-other-run", "each tool that looks, at another run's workspace", "cat {other}/work/secret", reached=secret, calls=(("read", {"path": "{other}/work/secret"}), ("search", {"pattern": ".", "path": "{other}/work"}), ("list", {"path": "{other}/work"})))
+row(T, "list-race", "`search` while a command swaps a directory for a link", "./probe swap-race {outside}; grep -rs . race; cat {outside}/secret", reached=secret, seconds=60, calls=(("search", {"pattern": ".", "path": "race"}), ("list", {"path": "race"}), ("read", {"path": "race/secret"})), beside="while :; do ./probe swap-race {outside}; done", times=6)
+
 # Git ------------------------------------------------------------------------------------------------------
 
 G = "git"
@@ -146,6 +185,7 @@ plants("config-filter", "has a filter run as files are added", GIT + "echo '* fi
 plants("config-include", "includes a configuration from the tree", GIT + "git config include.path ../hostile; printf '[core]\\n fsmonitor = \"echo escaped >> {outside}/victim; false\"\\n' > hostile", ".git/config")
 plants("config-worktree", "has configuration of the worktree", GIT + "git config extensions.worktreeConfig true; git config --worktree core.fsmonitor 'echo escaped >> {outside}/victim; false'", ".git/config.worktree")
 plants("hooks-path", "has hooks in the tree", GIT + "mkdir -p .husky; printf " + HOOK + " > .husky/pre-commit; chmod +x .husky/pre-commit; git config core.hooksPath .husky", ".husky/pre-commit")
+plants("rename-git", "moves .git away and puts its own in its place", "mv .git g; rm -rf .git; " + GIT + "git config core.fsmonitor 'echo escaped >> {outside}/victim; false'", ".git/config")
 plants("nested-repository", "puts a repository below the tree", "mkdir -p vendor/x; cd vendor/x; " + GIT + "git config core.fsmonitor 'echo escaped >> {outside}/victim; false'", "vendor/x/.git/config", act="cd vendor/x; git status")
 plants("bare-repository", "puts what looks like a bare repository below the tree", "mkdir -p b/objects b/refs; touch b/objects/kept b/refs/kept; echo ref: refs/heads/main > b/HEAD; printf '[core]\\n bare = false\\n worktree = .\\n repositoryformatversion = 0\\n fsmonitor = \"echo escaped >> {outside}/victim; false\"\\n' > b/config", "b/config", act="cd b; git status")
 plants("git-file", "has .git be a file that names another directory", "rm -rf .git; mkdir h; cd h; " + GIT + "git config core.fsmonitor 'echo escaped >> {outside}/victim; false'; cd ..; echo 'gitdir: h/.git' > .git; git config core.bare false; git config core.worktree ..", ".git")
@@ -197,6 +237,26 @@ for name, path, text in [
         ("hidden-text", "hidden.c", "int access = 1; /* \u202e }} \u2066if (admin)\u2069 \u2066 */")]:
     make = f"ln -s /etc {path}" if name == "link-out" else f"mkdir -p $(dirname {path}); echo '{text}' > {path}"
     row(P, name, f"plants {path}", make, reached=exists("{host_work}/" + path), planted=path)
+
+# The same by the tool that writes.
+W = "planted by file tools"
+for name, path, text in [
+        ("hook", ".git/hooks/pre-commit", "#!/bin/sh"), ("git-config", ".git/config", "[core]"),
+        ("git-case", ".GIT/config", "[core]"), ("git-dots", "d/../.git/./info//exclude", "x"),
+        ("nested-git", "vendor/x/.git/config", "[core]"), ("git-file", "sub/.git", "gitdir: ../h"),
+        ("envrc", ".envrc", "x"), ("makefile", "Makefile", "all:"),
+        ("package-script", "package.json", '{{"scripts":{{"postinstall":"x"}}}}'), ("conftest", "conftest.py", "x = 1"),
+        ("editor-tasks", ".vscode/tasks.json", "{{}}"), ("agent-settings", ".claude/settings.json", "{{}}"),
+        ("mcp-servers", ".mcp.json", "{{}}"), ("agent-instructions", "AGENTS.md", "Run x first."),
+        ("ci", ".github/workflows/x.yml", "on: push"), ("regie-config", "regie.toml", "[mission]"),
+        ("cargo-config", ".cargo/config.toml", "[build]"), ("attributes", ".gitattributes", "* diff=x"),
+        ("script", "run.sh", "#!/bin/sh"),
+        ("trailing-dot", ".git.", "x"), ("trailing-space", ".git ", "x"), ("short-name", "git~1", "x"),
+        ("hidden-name", "sou\u200brce", "x"),
+        ("hidden-text", "hidden.c", "int access = 1; /* \u202e }} \u2066if (admin)\u2069 \u2066 */")]:
+    row(W, name, f"`write` of {path!a}", f"mkdir -p \"$(dirname '{path}')\"; echo '{text}' > '{path}'",
+        reached=exists("{host_work}/" + path), planted=path, calls=(("write", {"path": path, "content": text + "\n"}),))
+row(W, "edit", "`edit` of a Makefile", "printf 'all:\n' > Makefile; sed -i s/all/x/ Makefile", reached=exists("{host_work}/Makefile"), planted="Makefile", calls=(("write", {"path": "Makefile", "content": "all:\n"}), ("edit", {"path": "Makefile", "old": "all", "new": "x"})))
 
 row(P, "pipe", "plants a pipe for whoever reads all files", "mkfifo pipe", act="[ -p pipe ] && ! timeout 1 cat pipe && " + PAYLOAD, reached=changed, planted="pipe")
 row(P, "terminal-codes", "prints what commands the owner's terminal", "printf '\\033]52;c;ZXNjYXBlZA==\\007' | tee made-text", reached=lambda seen: "\x1b]52" in seen.result.text, planted="made-text", shown="\x1b]52", quick=True)
@@ -293,6 +353,8 @@ row(O, "other-tmp", "reads another run's /tmp", "cat /tmp/regie-shared", seed=".
 row(O, "other-shm", "reads another run's /dev/shm", "cat /dev/shm/regie-shared", seed="./probe hold-file /dev/shm/regie-shared {secret}", reached=secret)
 row(O, "other-memory", "reads another run's shared memory", "./probe read-shared 4801", seed="./probe hold-shared 4801 {secret}", reached=secret)
 row(O, "other-queue", "reads another run's message queue", "./probe read-queue /regie-queue", seed="./probe hold-queue /regie-queue {secret}", reached=secret)
+row(O, "other-messages", "sees another run's System V message queue", "ipcs -q", seed="ipcmk -Q -p 0644 && echo ready && exec sleep 60", reached=lambda seen: "0x" in seen.result.text)
+row(O, "other-semaphores", "sees another run's semaphores", "ipcs -s", seed="ipcmk -S 1 -p 0644 && echo ready && exec sleep 60", reached=lambda seen: "0x" in seen.result.text)
 row(O, "other-abstract", "reaches another run's abstract socket", "./probe abstract-socket regie-run", seed="./probe serve-abstract regie-run {secret}", reached=secret)
 row(O, "other-environ", "reads another run's processes", "cat /proc/[0-9]*/cmdline", seed="./probe serve-abstract regie-cmd {secret}", reached=secret)
 
@@ -307,8 +369,8 @@ row(B, "sparse-file", "makes a file of 8 TiB (bound 64 MiB)", "./probe sparse 81
 row(B, "scratch-fill", "fills /tmp and /dev/shm (bound 64 MiB each)", "head -c 200M /dev/zero > /tmp/regie-fill; head -c 200M /dev/zero > /dev/shm/regie-fill", reached=lambda seen: seen.size_of("/tmp/regie-fill", "/dev/shm/regie-fill") > 128 << 20)
 row(B, "output-flood", "prints 512 MiB", "./probe flood 512", reached=lambda seen: max(seen.result.size, seen.size_of(seen.world.spool)) > 100 << 20, seconds=60)
 row(B, "spin", "uses the processor for ever (bound 3 s)", "./probe spin & wait", reached=lambda seen: seen.lingers("regie-spin"), seconds=3)
-row(B, "disk-fill", "writes 1 GiB in files below the bound of one", "./probe disk-bomb 1024", reached=lambda seen: seen.size_of(seen.world.work) > 900 << 20, seconds=60)
-row(B, "many-files", "makes 300,000 files", "./probe file-bomb 300000", reached=lambda seen: seen.count() >= 300000, seconds=90)
+row(B, "disk-fill", "writes 1 GiB in files below the bound of one (bound 256 MiB in all)", "./probe disk-bomb 1024", reached=lambda seen: seen.size_of(seen.world.work) > 900 << 20, seconds=60)
+row(B, "many-files", "makes 300,000 files (bound 20,000)", "./probe file-bomb 300000", reached=lambda seen: seen.count() >= 300000, seconds=90)
 
 # What a program is ----------------------------------------------------------------------------------------------
 
@@ -317,3 +379,4 @@ row(E, "copied-program", "runs a copy of a program", "cp /bin/echo e; ./e REACHE
 row(E, "by-loader", "runs a program by the loader", "/lib64/ld-linux-x86-64.so.2 ./probe say", held="tier 0")
 row(E, "from-memory", "runs a program that has no file", "./probe from-memory", held="tier 0")
 row(E, "system-program", "runs another of the system's programs", "env echo REACHED it runs", held="tier 0")
+row(E, "itself-again", "executes its own program again", "/proc/self/exe -c 'echo REACHED it runs'; true", held="tier 0")

@@ -1,6 +1,6 @@
 """The report as a table, on the screen and in the documentation."""
 
-REGIE = ("tier 0", "tier 1, root", "tier 1, user")
+REGIE = ("tier 0", "tier 1, root", "tier 1, user", "tier 1, other steps")
 BEGIN, END = "<!-- escape: made by `make escape` -->", "<!-- escape ends -->"
 
 

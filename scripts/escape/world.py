@@ -238,4 +238,6 @@ def clean():
     quiet = {"check": False, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run(["ip", "addr", "del", "203.0.113.99/24", "dev", "lo"], **quiet)
     subprocess.run(["ipcrm", "-M", "4801"], **quiet)
+    subprocess.run(["ipcrm", "--all=msg"], **quiet)
+    subprocess.run(["ipcrm", "--all=sem"], **quiet)
     subprocess.run(["hostname", "escape-host"], **quiet)

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use domain::{Digest, Effect, Lease, LeaseId, Risk, RunId, StepKind, StepNo, Timestamp, Verdict};
+use domain::{Digest, Effect, Grants, Lease, LeaseId, Risk, RunId, StepKind, StepNo, Timestamp, Verdict};
 use kernel::port::Action;
 use trust::policy::{Book, Level, Setting, file};
 use trust::{Case, Policy, export};
@@ -94,7 +94,12 @@ fn row(what: &str, rules: &str, (tool, request, paths): Asked<'_>, expected: Ver
     let (run, lease) = (RunId::from_bytes([1; 16]), LeaseId::from_bytes([2; 16]));
     let lease = Lease {
         id: lease,
-        run,
+        run: Some(run),
+        parent: None,
+        paths: Grants::default(),
+        budget: None,
+        labels: None,
+        granted_at: None,
         principal: "agent:coder".into(),
         on_behalf_of: "human:owner".into(),
         purpose: String::new(),

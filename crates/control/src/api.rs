@@ -8,11 +8,16 @@ use std::collections::BTreeMap;
 pub use domain::{Effort, Instead, Service};
 use serde::{Deserialize, Serialize};
 
+pub use crate::archive::{Carried, Export, Import};
 pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
-pub use crate::keep::view::{Sweep, Swept, Usage};
+pub use crate::keep::view::{Binned, BinnedShown, EmptyBin, Restored, Sweep, Swept, Usage};
+pub use crate::leases::view::{
+    Act, Decided, Halt, Lease, LeaseRecord, LeaseWanted, MintLease, Minted, RaiseHalt, RecentRun, Role,
+};
 pub use crate::policy::view::{
     AskWhy, Explain, Explained, Held, Judged, Policy, PolicyFile, PolicyRule, Why,
 };
+pub use crate::whose::{Changed, WhoChanged, Whose};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.
 pub const VERSION: u32 = 1;
@@ -34,6 +39,9 @@ pub struct Hello {
     pub home: String,
     /// The position of the last durable event.
     pub position: u64,
+    /// Whether everything is halted, or cannot be told not to be.
+    #[serde(default)]
+    pub is_halted: bool,
 }
 
 /// Asks for a mission.
@@ -83,6 +91,9 @@ pub struct StartMission {
     /// Where a recording of the run is made: a directory that is empty or not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
+    /// What the run may do; what is absent is everything, or for a mission that follows what the other run may.
+    #[serde(default, skip_serializing_if = "LeaseWanted::is_blank")]
+    pub lease: LeaseWanted,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,
@@ -110,6 +121,9 @@ pub struct Fork {
     /// Where a recording of the run is made: a directory that is empty or not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
+    /// What the run may do, more or less than the other one; what that one may when nothing is said.
+    #[serde(default, skip_serializing_if = "LeaseWanted::is_blank")]
+    pub lease: LeaseWanted,
     /// The vendor's key and address. Held in memory only.
     #[serde(default)]
     pub vendor: Vendor,

@@ -115,7 +115,7 @@ impl Control {
         let open = self.blocking(move || Ok(journal.runs(true, usize::MAX)?)).await?;
         let mut left = Vec::new();
         for row in open.into_iter().filter(|row| row.status == "active") {
-            if let Err(error) = self.host.launch(row.run, None).await {
+            if let Err(error) = self.take_over(row.run).await {
                 left.push((row.run, error.to_string()));
             }
         }
@@ -130,6 +130,7 @@ impl Control {
             pid: std::process::id(),
             home: self.layout.home.display().to_string(),
             position: self.ports.journal.position(),
+            is_halted: trust::halt::state(&*self.records).map_or(true, |halt| halt.is_on),
         }
     }
 
@@ -161,6 +162,19 @@ impl Control {
     /// Lets go of what served a run that is over.
     pub fn release(&self, run: RunId) {
         self.vendors.forget(run);
+    }
+
+    /// Lets the lease of a run that is over end with it.
+    pub async fn lease_end(&self, run: RunId) {
+        let (records, journal, now) = (Arc::clone(&self.records), self.journal(), self.clock().now());
+        let ended = self.blocking(move || {
+            let lease = crate::runs::Charter::read(&*journal, run)?.started.lease;
+            trust::leases::end(&*records, lease, now)
+                .map_err(|error| crate::missions::unavailable("lease.failed", &error))
+        });
+        if let Err(error) = ended.await {
+            tracing::warn!(%run, %error, "the lease of a run that is over stays until it expires");
+        }
     }
 
     /// Asks the daemon to end. Runs go on when it starts again.

@@ -15,6 +15,7 @@ use store::{Commit, Tree, TreeId, Treeish as _, Workspace};
 
 use crate::api::{self, StartMission, Started};
 use crate::error::{Error, Kind};
+use crate::leases::Held;
 use crate::missions::{self, First, ROLE};
 use crate::point::{self, Parent, Point};
 use crate::route::{queued, unpriced};
@@ -31,6 +32,7 @@ struct Wanted {
     from: From,
     words: String,
     mission: Mission,
+    held: Held,
     /// The project's setup, for a follow-up.
     setup: Option<api::Setup>,
     provider: Arc<dyn models::Provider>,
@@ -54,9 +56,12 @@ impl Control {
     /// # Errors
     /// What is wrong with the request, that run or the installation; nothing has begun then.
     pub async fn run_fork(&self, name: &str, request: api::Fork) -> Result<Started, Error> {
+        self.check_halt().await?;
         let words = request.words.trim().to_owned();
         say::fits(&words)?;
         let parent = self.parent(name).await?;
+        let held = self.held_as(parent.charter.started.lease, &request.lease).await?;
+        self.can_be_held(&held)?;
         let provider = self.vendors.connect(&parent.charter.mission.model, &request.vendor)?;
         let (recording, vendor) = (request.record.as_ref(), request.vendor.clone());
         let recording = self.recording_prepare(recording).await?;
@@ -79,6 +84,7 @@ impl Control {
             from,
             words,
             mission,
+            held,
             setup,
             provider,
             recording,
@@ -111,6 +117,8 @@ impl Control {
             return Err(Error::new(Kind::Invalid, "follow.other_project", detail)
                 .hint("leave --project out: the mission that follows is on the same repository"));
         }
+        let held = self.held_as(parent.charter.started.lease, &request.lease).await?;
+        self.can_be_held(&held)?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let other = request.model.as_ref().filter(|model| !wire::is_same(model, &of_parent.model));
         let model = other.unwrap_or(&of_parent.model).clone();
@@ -154,6 +162,7 @@ impl Control {
             from,
             words,
             mission,
+            held,
             setup,
             provider,
             recording,
@@ -200,7 +209,7 @@ impl Control {
     async fn go_on(&self, wanted: Wanted) -> Result<Started, Error> {
         let Wanted { parent, point, purpose, from, words, mission, setup, provider, mut warnings, .. } =
             wanted;
-        let (recording, vendor) = (wanted.recording, wanted.vendor);
+        let (recording, vendor, held) = (wanted.recording, wanted.vendor, wanted.held);
         let now = self.clock().now();
         let run = RunId::new(now.0, self.random());
         let branch = format!("{ROLE}/{run}");
@@ -238,7 +247,8 @@ impl Control {
             mission: &made.mission,
             now,
             driver,
-            tools: self.lease_tools(&made.toolbox, &made.mission),
+            tools: self.lease_tools(&made.toolbox, &made.mission, &held),
+            paths: held.paths,
             forked: Some(made.forked),
             words,
         };

@@ -14,6 +14,7 @@
 //! | `environments` | what setups made, kept for later runs |
 //! | [`gates`] | what waits for the owner, and the answers |
 //! | [`undo`] | taking a merge back |
+//! | [`leases`], `roles`, `halt` | authority as the owner handles it; who acts; the kill switch |
 //! | [`notify`] | what the owner is told of |
 //! | [`policy`] | the owner's rules: which files count, what they say, what a gate allows always |
 //! | [`keep`] | what lies in the home, and what of it may go |
@@ -25,10 +26,13 @@
 //! | [`vendors`], `health` | vendors' keys, in memory only; who did not answer lately |
 //! | `route` | which model a new mission begins with |
 //! | [`layout`] | where things lie under the home |
+//! | `archive` | a project in a standard form, and back |
+//! | `whose` | who changed a line, under which lease, and who let it in |
 //! | [`view`] | from what is on record to what is shown |
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod archive;
 pub mod audit;
 pub mod catalogue;
 pub mod costs;
@@ -40,6 +44,7 @@ pub mod fork;
 pub mod gates;
 pub mod keep;
 pub mod layout;
+pub mod leases;
 pub mod missions;
 pub mod notify;
 pub mod policy;
@@ -53,12 +58,15 @@ pub mod view;
 pub mod workspaces;
 
 mod control;
+mod halt;
 mod health;
 mod point;
+mod roles;
 mod room;
 mod route;
 mod start;
 mod unborn;
+mod whose;
 
 pub use control::{Control, Parts, deltas};
 pub use error::Error;

@@ -9,7 +9,7 @@ use domain::event::{self, Event, Head};
 use domain::fact::{Forked, RunStarted};
 use domain::mission::Criterion;
 use domain::{
-    Digest, Environment, Fact, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source,
+    Digest, Environment, Fact, Grants, Lease, LeaseId, Mission, MissionId, Payload, ProjectId, RunId, Source,
     Timestamp,
 };
 use kernel::port::{Append, Expect, RecordError};
@@ -19,6 +19,7 @@ use store::{Owner, Tree, Treeish as _};
 
 use crate::api::{self, CapsWanted, StartMission, Started};
 use crate::error::{Error, Kind};
+use crate::leases::Held;
 use crate::route::Routed;
 use crate::start::{self, From};
 use crate::unborn::Unborn;
@@ -29,7 +30,7 @@ pub(crate) const ROLE: &str = "coder";
 /// The accountable human of a one-owner installation.
 pub(crate) const OWNER: &str = "human:owner";
 /// The record kind of a project.
-const PROJECT: &str = "project";
+pub(crate) const PROJECT: &str = "project";
 /// How long a run's lease holds, in milliseconds.
 const LEASE_TIME: u64 = 30 * 24 * 60 * 60 * 1000;
 /// The most bytes of instruction files that are placed into the system prompt.
@@ -37,9 +38,16 @@ const INSTRUCTIONS_LIMIT: u64 = 32 * 1024;
 
 /// What is on record of a project.
 #[derive(Debug, Serialize, Deserialize)]
-struct Project {
-    id: ProjectId,
-    root: PathBuf,
+pub(crate) struct Project {
+    pub(crate) id: ProjectId,
+    pub(crate) root: PathBuf,
+}
+
+impl Project {
+    /// The key of the record of the project of a repository.
+    pub(crate) fn key(root: &Path) -> String {
+        Digest::of(root.as_os_str().as_encoded_bytes()).to_string()
+    }
 }
 
 /// What the first events of a run say.
@@ -51,6 +59,8 @@ pub(crate) struct First<'a> {
     pub(crate) now: Timestamp,
     pub(crate) driver: String,
     pub(crate) tools: Vec<String>,
+    /// The files that its lease is about.
+    pub(crate) paths: Grants,
     /// What the run goes on from.
     pub(crate) forked: Option<Forked>,
     /// What its agent reads first; may be empty.
@@ -78,12 +88,15 @@ impl Control {
     /// # Errors
     /// What is wrong with the request, the repository or the installation; nothing has begun then.
     pub async fn mission_start(&self, request: StartMission) -> Result<Started, Error> {
+        self.check_halt().await?;
         if let Some(parent) = request.follow.clone() {
             return self.mission_follow(&parent, request).await;
         }
         let goal = checked(&request)?;
         services(&request.services)?;
         let caps = caps(&request.caps, default_caps(request.batch))?;
+        let held = Held::of(&request.lease, &self.toolbox)?;
+        self.can_be_held(&held)?;
         let mut warnings = self.jail_warning(request.allow_unjailed)?;
         let Routed { model, terms, provider, warnings: routed } = self.route(&request).await?;
         warnings.extend(routed);
@@ -93,7 +106,7 @@ impl Control {
             (RunId::new(now.0, self.random()), MissionId::new(now.0, self.random()), self.lease_id(now));
         let branch = format!("{ROLE}/{run}");
         let tree = if request.dirty { From::WorkingTree } else { From::Head };
-        let toolbox = self.toolbox_for(&request.done)?;
+        let toolbox = self.toolbox_for(&request.done, &held)?;
         let prepared = self.prepare(&request.project, toolbox, tree, run, &branch, request.setup).await?;
         warnings.extend(prepared.warnings);
 
@@ -119,7 +132,7 @@ impl Control {
         };
         let position = self.ports.journal.position();
         let driver = engine::native::NAME.to_owned();
-        let tools = self.lease_tools(&self.toolbox, &mission);
+        let tools = self.lease_tools(&self.toolbox, &mission, &held);
         let first = First {
             run,
             lease,
@@ -128,6 +141,7 @@ impl Control {
             now,
             driver,
             tools,
+            paths: held.paths,
             forked: None,
             words: String::new(),
         };
@@ -175,11 +189,16 @@ impl Control {
 
     /// Grants the lease and writes the first events.
     pub(crate) async fn begin(&self, first: First<'_>) -> Result<(), Error> {
-        let First { run, lease, branch, mission, now, driver, tools, forked, words } = first;
+        let First { run, lease, branch, mission, now, driver, tools, paths, forked, words } = first;
         let principal = format!("agent:{ROLE}");
         let granted = Lease {
             id: lease,
-            run,
+            run: Some(run),
+            parent: None,
+            paths,
+            budget: Some(mission.caps),
+            labels: None,
+            granted_at: Some(now),
             principal: principal.clone(),
             on_behalf_of: OWNER.into(),
             purpose: mission.goal.clone(),
@@ -301,20 +320,27 @@ impl Control {
 
     /// The tools of a run, byte for byte the artifact: where its owner gave no criterion, the agent has one
     /// more, to define what done means.
-    fn toolbox_for(&self, done: &[String]) -> Result<Vec<u8>, Error> {
+    fn toolbox_for(&self, done: &[String], held: &Held) -> Result<Vec<u8>, Error> {
+        let tools = self.toolbox.iter().filter(|tool| held.has(&tool.spec.name)).cloned();
+        let toolbox = engine::Toolbox::new(tools.collect()).map_err(internal)?;
         let toolbox = match done {
-            [] => self.toolbox.clone().with_definition().map_err(internal)?,
-            _ => self.toolbox.clone(),
+            [] => toolbox.with_definition().map_err(internal)?,
+            _ => toolbox,
         };
         toolbox.deferring().to_bytes().map_err(internal)
     }
 
-    /// The tools of a lease: those of the toolbox, and what the host does for a mission.
-    pub(crate) fn lease_tools(&self, toolbox: &engine::Toolbox, mission: &Mission) -> Vec<String> {
+    /// The tools of a lease: those of the toolbox that are to be held, and what the host does for a mission.
+    pub(crate) fn lease_tools(
+        &self,
+        toolbox: &engine::Toolbox,
+        mission: &Mission,
+        held: &Held,
+    ) -> Vec<String> {
         let setup = mission.environment.as_ref().filter(|environment| !environment.kept);
         let own = [engine::host::MERGE, engine::host::DELIVER].into_iter();
         let own = own.chain(setup.map(|_| engine::host::SETUP));
-        let tools = toolbox.iter().map(|tool| tool.spec.name.clone());
+        let tools = toolbox.iter().map(|tool| tool.spec.name.clone()).filter(|tool| held.has(tool));
         tools.chain(own.map(str::to_owned)).collect()
     }
 
@@ -352,7 +378,7 @@ pub(crate) fn project_known(
     records: &dyn kernel::port::Records,
     root: &Path,
 ) -> Result<Option<ProjectId>, Error> {
-    let key = Digest::of(root.as_os_str().as_encoded_bytes()).to_string();
+    let key = Project::key(root);
     let Some(record) = records.get(PROJECT, &key)? else { return Ok(None) };
     let project: Project = serde_json::from_slice(&record.body).map_err(internal)?;
     Ok(Some(project.id))
@@ -364,7 +390,7 @@ fn project_of(
     root: &Path,
     fresh: ProjectId,
 ) -> Result<ProjectId, Error> {
-    let key = Digest::of(root.as_os_str().as_encoded_bytes()).to_string();
+    let key = Project::key(root);
     if let Some(id) = project_known(records, root)? {
         return Ok(id);
     }

@@ -17,7 +17,7 @@ mod why;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use domain::{Digest, Lease, LeaseId, ProjectId, RunId, StepNo, Timestamp, Verdict};
+use domain::{Digest, Grants, Lease, LeaseId, ProjectId, RunId, StepNo, Timestamp, Verdict};
 use kernel::port::Action;
 use trust::policy::{Example, Heard, Level, OwnRule, SETUP_ASKS};
 use trust::{Case, Policy as Rules, export};
@@ -150,7 +150,12 @@ fn explained(files: &Files, place: &Place, asked: &Explain, now: Timestamp) -> R
     // A lease that holds the tool: what leases lack is for `why`, of a run that has one.
     let lease = Lease {
         id: LeaseId::from_bytes([0; 16]),
-        run,
+        run: Some(run),
+        parent: None,
+        paths: Grants::default(),
+        budget: None,
+        labels: None,
+        granted_at: None,
         principal: principal.clone(),
         on_behalf_of: OWNER.into(),
         purpose: String::new(),

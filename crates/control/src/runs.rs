@@ -123,7 +123,7 @@ impl Control {
             // Of a workspace that was taken away its files are kept.
             let left = if workspace.is_err() { tree.left(&run.to_string())? } else { None };
             // A run that ended before its first checkpoint has all of its work in the workspace.
-            let (head, diff) = match (workspace, tree.branch_head(&charter.started.branch)) {
+            let (head, diff) = match (workspace, tree.branch_last(&charter.started.branch)) {
                 (Ok(workspace), head) if !ended || head.as_ref().is_ok_and(|head| *head == base) => {
                     (None, workspace.diff(&base)?)
                 }
@@ -175,6 +175,7 @@ impl Control {
     /// # Errors
     /// When there is no such run, or it was told to stop and does not rest yet.
     pub async fn run_resume(&self, name: &str, request: Resume) -> Result<(), Error> {
+        self.check_halt().await?;
         let run = self.resolve(name).await?;
         let recording = self.recording_prepare(request.record.as_ref()).await?;
         let state = self.renew_key(run, &request.vendor).await?;

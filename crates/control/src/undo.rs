@@ -245,6 +245,8 @@ impl Act<'_> {
                 ("Regie-Run", self.run.to_string()),
                 ("Regie-Mission", mission.id.to_string()),
                 ("Regie-Principal", undo.by.clone()),
+                ("Regie-On-Behalf-Of", self.charter.started.on_behalf_of.clone()),
+                ("Regie-Lease", self.charter.started.lease.to_string()),
             ]
             .map(|(name, value)| (name.to_owned(), value))
             .into(),

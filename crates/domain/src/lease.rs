@@ -3,16 +3,23 @@
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Caps;
+use crate::grants::Grants;
 use crate::id::{GateId, LeaseId, RunId};
+use crate::label::Labels;
 use crate::time::Timestamp;
 
-/// What a run may do. A lease is only ever narrowed.
+/// What a run, or the bearer of a token, may do. A lease is only ever narrowed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The row's key.
     pub id: LeaseId,
-    /// The run that holds it.
-    pub run: RunId,
+    /// The run that holds it; without one it is held by whoever bears its token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The lease that it was narrowed from. It holds as long as that one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<LeaseId>,
     /// Who acts, as `agent:coder`.
     pub principal: String,
     /// On whose behalf, as `human:owner`.
@@ -21,6 +28,18 @@ pub struct Lease {
     pub purpose: String,
     /// Tools it allows, by name.
     pub tools: Vec<String>,
+    /// The files of the workspace that it allows; all of them in a lease of an earlier Regie.
+    #[serde(default, skip_serializing_if = "Grants::is_everything")]
+    pub paths: Grants,
+    /// What may be used under it, where that is bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Caps>,
+    /// The labels of what it may take in at most, where that is bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Labels>,
+    /// When it was granted; unknown of a lease of an earlier Regie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted_at: Option<Timestamp>,
     /// When it ends by itself.
     pub expires_at: Timestamp,
     /// Raised by every change; an append that carries an older epoch is refused.

@@ -9,6 +9,8 @@
 //! | [`effect`] | effect class, risk class, source (trust level) of a content |
 //! | [`budget`] | amounts, caps, reservations |
 //! | [`label`] | trust and worth of a content; what a run has taken in |
+//! | [`grants`] | the files of a workspace that a lease is about, as patterns |
+//! | [`principal`] | who acts |
 //! | [`lease`] | a run's authority, and decisions made under it |
 //! | [`step`] | step numbers, kinds, outcomes |
 //! | [`gate`] | durable questions to a human |
@@ -27,11 +29,13 @@ pub mod effect;
 pub mod event;
 pub mod fact;
 pub mod gate;
+pub mod grants;
 pub mod id;
 pub mod image;
 pub mod label;
 pub mod lease;
 pub mod mission;
+pub mod principal;
 pub mod run;
 pub mod step;
 pub mod terms;
@@ -42,11 +46,13 @@ pub use digest::Digest;
 pub use effect::{Effect, Risk, Source};
 pub use event::{Event, Header, Payload, Recorded};
 pub use fact::Fact;
+pub use grants::{Grants, Pattern};
 pub use id::{GateId, LeaseId, MissionId, ProjectId, RunId};
 pub use image::Image;
 pub use label::{Label, Labels};
 pub use lease::{Decision, Lease, Verdict};
 pub use mission::{Criterion, Environment, Mission, Service};
+pub use principal::Principal;
 pub use run::{End, RunState};
 pub use step::{Outcome, StepKind, StepNo};
 pub use terms::{Effort, Instead, Price, Terms};

@@ -22,8 +22,8 @@ use std::thread::JoinHandle;
 
 use domain::{Millis, Recorded, RunId, Timestamp};
 use kernel::port::{
-    Append, AppendError, Appended, Claim, ClaimError, GateRow, Journal, JournalError, OnAppended, Record,
-    RecordError, Records, RunRow, Verification,
+    Append, AppendError, Appended, Claim, ClaimError, GateRow, Journal, JournalError, OnAppended, Put,
+    Record, RecordError, Records, RunRow, Verification,
 };
 
 use failure::Failure;
@@ -220,6 +220,21 @@ impl Records for SqliteJournal {
     fn put(&self, kind: &str, key: &str, expected: u64, body: &[u8]) -> Result<u64, RecordError> {
         let write = record::Write { kind: kind.into(), key: key.into(), expected, body: body.into() };
         self.ask(|answer| Order::Put(write, answer))
+    }
+
+    fn put_all(&self, writes: &[Put<'_>]) -> Result<(), RecordError> {
+        let mut owned = Vec::with_capacity(writes.len());
+        for Put { kind, key, expected, body } in writes {
+            // Each is checked before the first is written.
+            if owned.iter().any(|write: &record::Write| write.kind == *kind && write.key == *key) {
+                return Err(RecordError::Storage(format!(
+                    "record {kind}/{key} would be written twice at once"
+                )));
+            }
+            let (kind, key) = ((*kind).to_owned(), (*key).to_owned());
+            owned.push(record::Write { kind, key, expected: *expected, body: body.to_vec() });
+        }
+        self.ask(|answer| Order::PutAll(owned, answer))
     }
 
     fn kinds(&self) -> Result<Vec<String>, RecordError> {

@@ -14,7 +14,7 @@ pub use journal::{
     OnAppended, RunRow, Verification,
 };
 pub use search::{Found, Index, IndexError, Mark, Piece, Text};
-pub use storage::{ArtifactError, Artifacts, Record, RecordError, Records, Stored};
+pub use storage::{ArtifactError, Artifacts, Put, Record, RecordError, Records, Stored};
 
 use domain::budget::Exhausted;
 use domain::{Decision, Digest, Effect, GateId, LeaseId, Risk, RunId, StepKind, StepNo, Timestamp};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{Count, Policy, Sandbox};
+use crate::commands::{Count, Halt, Lease, Policy, Reach, Sandbox};
 use crate::config::{age, dollars, effort, span};
 
 /// Agents on your own machines: durable, jailed, under leases and gates.
@@ -70,6 +70,13 @@ pub(crate) enum Command {
     /// Look at the rules that decide, test them, and ask why
     #[command(subcommand)]
     Policy(Policy),
+    /// Show, grant and take back what runs and bearers of a token may do
+    #[command(subcommand)]
+    Lease(Lease),
+    /// Show who acts here: each role with its leases and its latest runs
+    Roles,
+    /// Stop everything at once: take all leases back, and let nothing begin until it is lifted
+    Halt(Halt),
     /// Verify the record
     #[command(subcommand)]
     Audit(Audit),
@@ -77,6 +84,13 @@ pub(crate) enum Command {
     Du,
     /// Take away what has served its time; what a run left unmerged is recorded first
     Gc(Gc),
+    /// What runs left that is no branch any more: look at it, bring it back, or let it go
+    #[command(subcommand)]
+    Bin(Bin),
+    /// Write a project's files, history and provenance in a form that needs no Regie to be read
+    Export(Export),
+    /// Bring an exported project into this home
+    Import(Import),
     /// Try how you are told of gates and ends
     #[command(subcommand)]
     Notify(Notify),
@@ -177,6 +191,8 @@ pub(crate) struct Fork {
     #[command(flatten)]
     pub(crate) bounds: Bounds,
     #[command(flatten)]
+    pub(crate) reach: Reach,
+    #[command(flatten)]
     pub(crate) beginning: Beginning,
 }
 
@@ -263,6 +279,8 @@ pub(crate) struct Run {
     pub(crate) batch: bool,
     #[command(flatten)]
     pub(crate) bounds: Bounds,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
     /// Take your uncommitted changes along; otherwise the run starts from HEAD
     #[arg(long)]
     pub(crate) dirty: bool,
@@ -411,6 +429,28 @@ pub(crate) struct Gc {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum Bin {
+    /// List what is in the bin
+    List,
+    /// Show what a run has in the bin
+    Show(OneRun),
+    /// Bring what a run left back, as a branch in Regie's git directory
+    Restore(OneRun),
+    /// Let go of what is in the bin, for good
+    Empty(EmptyBin),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EmptyBin {
+    /// Full ids, the ends of some, or `last`
+    #[arg(required_unless_present = "all")]
+    pub(crate) runs: Vec<String>,
+    /// Everything
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum Notify {
     /// Send a notification on every way that config.toml names
     Test,
@@ -420,6 +460,35 @@ pub(crate) enum Notify {
 pub(crate) enum Audit {
     /// Verify the hash chains of all runs
     Verify,
+    /// List what was done outside of any run, to leases and by services, the latest first
+    Acts,
+    /// Say who changed a file or a line, in which run, under which lease, and who approved it
+    WhoChanged(WhoChanged),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhoChanged {
+    /// A file of the repository, or FILE:LINE
+    #[arg(value_name = "FILE[:LINE]")]
+    pub(crate) place: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Export {
+    /// A directory that does not exist, or is empty
+    pub(crate) dir: PathBuf,
+    /// A directory of its repository, or its id [default: where you are]
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+    /// The branch of yours whose files are written [default: main, master, or the first]
+    #[arg(long, value_name = "BRANCH")]
+    pub(crate) line: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// What `regie export` wrote
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

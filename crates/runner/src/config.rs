@@ -75,6 +75,9 @@ pub struct Config {
     /// values of the owner's environment.
     #[serde(default)]
     pub withheld: Vec<String>,
+    /// The files of the workspace that steps may read and write, by the run's lease.
+    #[serde(default)]
+    pub paths: domain::Grants,
     /// What runs beside the commands, in the order in which it is waited for.
     #[serde(default)]
     pub services: Vec<domain::Service>,
@@ -105,6 +108,7 @@ impl Config {
             given: Given::default(),
             git: None,
             withheld: Vec::new(),
+            paths: domain::Grants::default(),
             services: Vec::new(),
             limits: sandbox::Limits::default(),
             idle: 15 * 60 * 1000,

@@ -12,6 +12,7 @@ use sandbox::{Access, Mount};
 
 use crate::config::{Config, Git};
 use crate::plan::{Ground, Program, WORKSPACE};
+use crate::shown;
 
 /// Where commands see what the host gives; the git dir names it.
 const GIVEN: &str = "/.regie/git";
@@ -29,7 +30,9 @@ const LOCKS: [&str; 4] = ["index.lock", "HEAD.lock", "config.lock", "packed-refs
 
 /// What a jail is given so that git works in it; nothing where it cannot.
 pub(crate) fn mounts(config: &Config, ground: Ground, effect: Effect, program: Program<'_>) -> Vec<Mount> {
-    let Some(git) = config.git.as_ref().filter(|git| ground == Ground::Jail && has_place(config, git)) else {
+    // The history holds all files, whatever a lease shows of them.
+    let can_have = |git: &&Git| ground == Ground::Jail && shown::is_whole(config) && has_place(config, git);
+    let Some(git) = config.git.as_ref().filter(can_have) else {
         return Vec::new();
     };
     let is_tool = matches!(program, Program::Tool);

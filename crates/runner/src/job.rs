@@ -165,7 +165,7 @@ impl Job<'_> {
             .map_err(|error| Failure::Lost(format!("the tool's request cannot be encoded: {error}")))?;
         let mut sink = Reply::default();
         let observed = self.follow(jailed, Some(body), timeout, &mut sink)?;
-        let answer = match (observed.ended, serde_json::from_slice::<tool::Answer>(&sink.answer)) {
+        let answer = match (observed.ended, tool::Answer::received(&sink.answer)) {
             (Ended::Itself, Ok(answer)) => answer,
             (Ended::Itself, Err(_)) => no_answer(&sink, observed.status),
             (ended, _) => {
@@ -330,7 +330,7 @@ fn outcome(ended: Ended, is_good: bool) -> Outcome {
         Ended::TimedOut => Outcome::TimedOut,
         Ended::Cancelled => Outcome::Cancelled,
         Ended::Itself if is_good => Outcome::Succeeded,
-        Ended::Itself => Outcome::Failed,
+        Ended::Itself | Ended::Bound(_) => Outcome::Failed,
     }
 }
 
@@ -355,6 +355,9 @@ fn narrate(
             format!("[timed out after {} s: it and all that it started were ended]", timeout.as_secs_f64())
         }
         Ended::Cancelled => "[cancelled: it and all that it started were ended]".into(),
+        Ended::Bound(bound) => {
+            format!("[{bound}: it and all that it started were ended; {}]", bound.mend())
+        }
         Ended::Itself => match status.map(|status| (status.code(), status.signal())) {
             Some((Some(0), _)) if text.is_empty() => "[no output]".into(),
             Some((Some(0), _)) | None => String::new(),

@@ -37,6 +37,8 @@ mod job;
 mod lock;
 mod orphan;
 mod output;
+#[cfg(feature = "parsers")]
+pub mod parsers;
 mod plan;
 pub mod serve;
 mod services;

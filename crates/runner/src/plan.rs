@@ -1,5 +1,8 @@
 //! From a step to the plan of its jail.
 
+#[cfg(test)]
+mod steps;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -82,7 +85,14 @@ pub(crate) fn plan(
         access: Access::Read,
     });
     match ground {
-        Ground::Jail => mounts.extend(shown::workspace(config, effect, &root)?),
+        Ground::Jail => mounts.extend(shown::workspace(config, effect, program, &root)?),
+        Ground::Bare if !config.paths.is_everything() => {
+            return Err(sandbox::Error::Plan {
+                reason: "the lease of this run is about some of the files only, which nothing holds without a jail; \
+                         `regie doctor` shows what this machine lacks"
+                    .into(),
+            });
+        }
         Ground::Bare if effect == Effect::Read => mounts.push(Mount::read(&root)),
         Ground::Bare => mounts.push(Mount::write(&root)),
     }

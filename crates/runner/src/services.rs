@@ -151,6 +151,7 @@ impl Running {
         let thread = std::thread::Builder::new().spawn(move || {
             let ended = supervise(jailed, None, Duration::MAX, &its_stop, &mut log);
             let how = match ended {
+                Ok(Observed { ended: Ended::Bound(bound), .. }) => format!("{bound}; {}", bound.mend()),
                 Ok(Observed { status: Some(status), .. }) => status.to_string(),
                 Ok(_) => "it ended".into(),
                 Err(error) => format!("it could not be followed: {error}"),

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use sandbox::Bound;
 
 use crate::jail::Jailed;
 
@@ -79,6 +80,8 @@ pub(crate) enum Ended {
     TimedOut,
     /// It was killed.
     Cancelled,
+    /// All of it together reached a bound.
+    Bound(Bound),
 }
 
 /// What became of a process.
@@ -110,7 +113,7 @@ pub(crate) fn supervise(
     let waiter = std::thread::Builder::new().spawn(move || {
         let status = child.wait();
         drop(here);
-        status
+        status.map(|status| (status, child.bound()))
     })?;
     let mut ended = None;
     let mut left: Option<Instant> = None;
@@ -157,8 +160,9 @@ pub(crate) fn supervise(
         }
     }
     let status = waiter.join().map_err(|_| io::Error::other("the waiting thread failed"))?;
-    let status = status.map_err(io::Error::other)?;
-    Ok(Observed { ended: ended.unwrap_or(Ended::Itself), status: Some(status), took: begin.elapsed() })
+    let (status, bound) = status.map_err(io::Error::other)?;
+    let ended = bound.map(Ended::Bound).or(ended).unwrap_or(Ended::Itself);
+    Ok(Observed { ended, status: Some(status), took: begin.elapsed() })
 }
 
 /// What is ready.

@@ -34,6 +34,9 @@ const PAGE: usize = crate::output::SHOWN;
 /// The largest file that is read or changed, in bytes.
 const LARGEST: u64 = 32 << 20;
 
+/// The longest path that an answer names, in bytes: the kernel takes none that is longer.
+const LONGEST_PATH: usize = 4096;
+
 /// What a file tool is asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
@@ -80,6 +83,18 @@ impl Answer {
     pub(crate) fn error(text: String) -> Self {
         Self { is_error: true, ..Self::plain(text) }
     }
+
+    /// What a jail gave as its answer. Nothing in there is believed: what is longer than the tool ever makes it
+    /// is left out, as it would be kept and told for the rest of the run.
+    pub(crate) fn received(bytes: &[u8]) -> serde_json::Result<Self> {
+        let mut answer: Self = serde_json::from_slice(bytes)?;
+        let is_path = |path: &str| path.len() <= LONGEST_PATH && !path.contains('\0');
+        answer.seen = answer.seen.filter(|seen| is_path(&seen.path));
+        answer.instructions = answer
+            .instructions
+            .filter(|told| is_path(&told.path) && told.text.len() <= instructions::LONGEST + 128);
+        Ok(answer)
+    }
 }
 
 /// What a launcher becomes: says all that there is to say in its answer. Its exit code is 0 when that got out.
@@ -99,7 +114,7 @@ pub(crate) fn tool_main(_: &[OsString]) -> i32 {
     i32::from(written.is_err())
 }
 
-fn run(request: &Request) -> Answer {
+pub(crate) fn run(request: &Request) -> Answer {
     let root = &request.root;
     if let Err(refusal) = place::refuse(root, request.input.path(), &request.withheld) {
         return Answer::error(refusal);
@@ -117,4 +132,30 @@ fn run(request: &Request) -> Answer {
         answer.instructions = instructions::nearest(root, &seen.path, &request.told);
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_jail_answers_is_held_to_the_bounds_of_the_tool() {
+        let digest = Digest::of(b"x");
+        let answer = |path: &str, told: &str| {
+            let seen = Some(Seen { path: path.to_owned(), digest });
+            let instructions = Some(Instructions { path: path.to_owned(), text: told.to_owned() });
+            let answer = Answer { seen, instructions, ..Answer::plain("text".into()) };
+            Answer::received(&serde_json::to_vec(&answer).unwrap()).unwrap()
+        };
+        let kept = answer("src/a", &"x".repeat(instructions::LONGEST));
+        assert!(kept.seen.is_some() && kept.instructions.is_some());
+        let long = answer(&"a/".repeat(4096), "rules");
+        assert!(long.seen.is_none() && long.instructions.is_none() && long.text == "text");
+        assert!(answer("a\0b", "rules").seen.is_none());
+        let much = answer("src/a", &"x".repeat(1 << 20));
+        assert!(much.seen.is_some() && much.instructions.is_none());
+        for bytes in [&b""[..], b"null", b"[]", b"{\"text\":\"a\"}", b"\xff"] {
+            assert!(Answer::received(bytes).is_err());
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::{
     process::{ChildStderr, ChildStdout, ExitStatus},
 };
 
-use crate::{Check, Error, Plan, Status};
+use crate::{Bound, Check, Error, Plan, Status};
 
 /// Where the launcher is found; it starts nothing on this system.
 #[derive(Clone, Debug)]
@@ -93,6 +93,12 @@ impl Child {
     /// The launcher's process id.
     #[must_use]
     pub fn id(&self) -> u32 {
+        match self.never {}
+    }
+
+    /// The bound that it has reached.
+    #[must_use]
+    pub fn bound(&self) -> Option<Bound> {
         match self.never {}
     }
 

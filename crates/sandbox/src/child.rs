@@ -21,7 +21,7 @@ use rustix::{
 };
 
 use crate::{
-    Error, Failure, LAUNCH_ARG, Network, Part, Plan, Posture, Status, lacks,
+    Bound, Error, Failure, LAUNCH_ARG, Network, Part, Plan, Posture, Status, lacks,
     place::Places,
     support,
     wire::{self, Answer, Mode, Order, Request},
@@ -116,7 +116,7 @@ impl Launcher {
                 Err(_) => Err(Error::Silent { ended }),
             },
             Ok((Answer::Failed(failure), _)) => Err(refusal(failure)),
-            Ok((Answer::Started, _)) | Err(_) => Err(Error::Silent { ended }),
+            Ok((Answer::Started | Answer::Ended(_), _)) | Err(_) => Err(Error::Silent { ended }),
         }
     }
 
@@ -162,7 +162,7 @@ impl Launcher {
                 let jail = fds.swap_remove(0);
                 Ok(launcher.into_child(control, jail, stdin, places))
             }
-            Ok((Answer::Started | Answer::Network, _)) | Err(_) => {
+            Ok((Answer::Started | Answer::Network | Answer::Ended(_), _)) | Err(_) => {
                 drop(control);
                 Err(Error::Silent { ended: launcher.end() })
             }
@@ -217,6 +217,7 @@ pub struct Child {
     jail: Arc<OwnedFd>,
     status: Status,
     ended: Option<ExitStatus>,
+    bound: Option<Bound>,
     /// What stands where something denied is not there, until the jail has ended.
     places: Places,
 }
@@ -226,6 +227,12 @@ impl Child {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.launcher.id()
+    }
+
+    /// The bound of the step as a whole for which it was ended, once [`Child::wait`] has said that it was killed.
+    #[must_use]
+    pub fn bound(&self) -> Option<Bound> {
+        self.bound
     }
 
     /// What is enforced: [`Status::Enforced`], or [`Status::Degraded`] under posture `Ask`.
@@ -269,6 +276,11 @@ impl Child {
             }
         }
         self.ended = Some(ended);
+        // Said before the launcher ended, if at all.
+        self.control.set_nonblocking(true).map_err(follow)?;
+        if let Ok((Answer::Ended(bound), _)) = wire::receive(&self.control) {
+            self.bound = Some(bound);
+        }
         self.places.clear();
         Ok(ended)
     }
@@ -347,6 +359,7 @@ impl Running {
             jail: Arc::new(jail),
             status: Status::Enforced,
             ended: None,
+            bound: None,
             places,
         }
     }

@@ -103,7 +103,10 @@ pub struct Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.doing)?;
+        // Names of files are in it, and one line stays one.
+        for c in self.doing.chars() {
+            if c.is_control() { write!(f, "{}", c.escape_default())? } else { write!(f, "{c}")? }
+        }
         match self.errno {
             Some(errno) => write!(f, ": {}", io::Error::from_raw_os_error(errno)),
             None => Ok(()),

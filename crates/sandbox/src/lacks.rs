@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 /// Names what is taken away, separated by commas: `user-namespaces`, `landlock`, `landlock-abi=N`, `seccomp`,
 /// `mounts`, `proc`, `pidfd`.
+#[cfg(any(debug_assertions, feature = "testkit"))]
 const ENV: &str = "REGIE_JAIL_LACKS";
 
 /// The variables by which a process that starts jails says to another one what is taken away.

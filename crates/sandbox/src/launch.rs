@@ -18,11 +18,14 @@ use rustix::{
 };
 
 use crate::{
-    Failure, Part, confine,
+    Bound, Failure, Part,
+    cgroup::Group,
+    confine,
     init::{self, End, Ends},
     sys::{self, Fork},
     tree::PidBound,
-    wire::{self, Answer, Mode, Order, Request},
+    watch::{Before, Watch},
+    wire::{self, Answer, Handed, Mode, Order, Request},
 };
 
 /// The exit code of a launcher that started nothing.
@@ -54,22 +57,17 @@ fn launch() -> Result<End, Failure> {
         .map_err(fail("taking the control socket"))?;
     let control = UnixStream::from(control);
     let received = wire::receive::<Order>(&control);
-    let (order, mut fds) = received.map_err(Part::Launch.failed("reading the plan"))?;
+    let (order, fds) = received.map_err(Part::Launch.failed("reading the plan"))?;
     // Out of the caller's terminal: an interrupt there is the caller's to judge.
     let _ = rustix::process::setsid();
     let request = match order {
         Order::Launch(request) => request,
         Order::Network => return network(&control),
     };
-    let network = if request.is_joined { fds.pop().zip(fds.pop()) } else { None };
-    let stdin = if request.is_piped { fds.pop() } else { None };
-    if network.is_some() != request.is_joined {
-        return Err(fail("taking the network")(Errno::BADF));
-    }
-    let started = match request.mode {
+    let started = request.accept(fds).and_then(|Handed { stdin, network }| match request.mode {
         Mode::Confine | Mode::Rehearse => jailed(&request, stdin, network.as_ref()),
         Mode::Degrade => unjailed(&request, stdin),
-    };
+    });
     let started = match started {
         Ok(started) => started,
         Err(failure) => {
@@ -80,12 +78,11 @@ fn launch() -> Result<End, Failure> {
     };
     if let Err(error) = wire::send(&control, &Answer::Started, &[started.pidfd.as_fd()]) {
         // The caller died meanwhile: nobody would follow what runs.
-        let _ = rustix::process::pidfd_send_signal(&started.pidfd, Signal::KILL);
-        let _ = reap(started.pid);
+        end(&started);
         return Err(Part::Launch.failed("answering")(error));
     }
     confine::let_go_of_stdio()?;
-    watch(&control, started, request.mode)
+    watch(&control, started, &request)
 }
 
 /// Makes a network and hands it over: it lasts as long as somebody holds it or is in it.
@@ -132,6 +129,10 @@ struct Started {
     pidfd: OwnedFd,
     /// Where init says how the program ended; without a jail the process says it itself.
     outcome: Option<OwnedFd>,
+    /// Looks at what the jail as a whole uses up; not without a jail.
+    watch: Option<Watch>,
+    /// Holds the jail as a whole, where the machine lets this user make one. Removed with this.
+    group: Option<Group>,
 }
 
 fn jailed(
@@ -139,15 +140,17 @@ fn jailed(
     stdin: Option<OwnedFd>,
     network: Option<&(OwnedFd, OwnedFd)>,
 ) -> Result<Started, Failure> {
+    let before = Before::note()?;
+    let held = Group::enter(&request.plan.limits).ok();
     let is_root = rustix::process::geteuid().is_root();
-    let pids = if is_root { PidBound::Needed } else { PidBound::Extra };
+    let pids = if is_root && held.is_none() { PidBound::Needed } else { PidBound::Extra };
     // When memory runs out, jails go first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     if is_root {
         // Supplementary groups are reach that the plan does not name. Only root can let go.
         let _ = rustix::thread::set_thread_groups(&[]);
     }
-    if let Some((net, user)) = network {
+    if let Some((user, net)) = network {
         sys::join_network(user.as_fd(), net.as_fd())
             .map_err(Part::Network.failed("joining the network of the run"))?;
     }
@@ -160,14 +163,21 @@ fn jailed(
     let (outcome_here, outcome) = pipe()?;
     match sys::fork().map_err(Part::Launch.failed("starting the jail's first process"))? {
         Fork::Child => {
-            drop((alive_here, report_here, outcome_here));
+            drop((alive_here, report_here, outcome_here, held));
             init::run(request, stdin, pids, Ends { alive, report, outcome })
         }
         Fork::Parent(pid) => {
             drop((alive, report, outcome, stdin));
             // Held open until this process ends: its closing is what init looks for.
             std::mem::forget(alive_here);
-            started(pid, report_here, Some(outcome_here))
+            held.iter().for_each(Group::leave);
+            let mut started = started(pid, report_here, Some(outcome_here))?;
+            started.group = held;
+            if request.mode == Mode::Confine {
+                let watch = Watch::begin(&request.plan, before);
+                started.watch = Some(watch.inspect_err(|_| end(&started))?);
+            }
+            Ok(started)
         }
     }
 }
@@ -198,7 +208,7 @@ fn started(pid: Pid, report: OwnedFd, outcome: Option<OwnedFd>) -> Result<Starte
         .read_to_end(&mut text)
         .map_err(Part::Launch.failed("hearing of the start"))?;
     if text.is_empty() {
-        return Ok(Started { pid, pidfd, outcome });
+        return Ok(Started { pid, pidfd, outcome, watch: None, group: None });
     }
     let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::KILL);
     let _ = reap(pid);
@@ -209,14 +219,17 @@ fn started(pid: Pid, report: OwnedFd, outcome: Option<OwnedFd>) -> Result<Starte
     }))
 }
 
-/// Until the jail has ended; ends it when the caller's end of the control socket closes.
-fn watch(control: &UnixStream, started: Started, mode: Mode) -> Result<End, Failure> {
+/// Until the jail has ended; ends it when the caller's end of the control socket closes, and when it has
+/// reached a bound.
+fn watch(control: &UnixStream, mut started: Started, request: &Request) -> Result<End, Failure> {
+    let mut reached: Option<Bound> = None;
     loop {
         let mut fds = [
             PollFd::new(&started.pidfd, PollFlags::IN),
             PollFd::new(control, PollFlags::IN | PollFlags::RDHUP),
         ];
-        match poll(&mut fds, None) {
+        let patience = started.watch.as_ref().map(Watch::pause).and_then(|pause| pause.try_into().ok());
+        match poll(&mut fds, patience.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => return Err(Part::Launch.failed("watching over the jail")(error)),
@@ -225,27 +238,43 @@ fn watch(control: &UnixStream, started: Started, mode: Mode) -> Result<End, Fail
         if ended {
             break;
         }
-        if caller {
-            // Nothing is ever sent after the request: the caller is gone.
+        // Nothing is ever sent after the request: a caller that is heard of is gone.
+        reached = started.watch.as_mut().filter(|_| !caller).and_then(Watch::look);
+        if caller || reached.is_some() {
             let _ = rustix::process::pidfd_send_signal(&started.pidfd, Signal::KILL);
             break;
         }
     }
     let own = reap(started.pid);
-    if mode == Mode::Degrade {
+    if request.mode == Mode::Degrade {
         end_orphans(started.pid);
     }
-    Ok(match started.outcome {
-        None => own,
+    let is_ended = |outcome: Option<End>| outcome.is_none_or(|end| end != End::Code(0));
+    let outcome = match started.outcome {
+        None => Some(own),
         Some(outcome) => {
             let mut status = [0; 4];
-            match std::fs::File::from(outcome).read_exact(&mut status) {
-                Ok(()) => End::from_bytes(status),
-                // Init was killed, from outside or for lack of memory.
-                Err(_) => own,
-            }
+            let read = std::fs::File::from(outcome).read_exact(&mut status);
+            // Otherwise init was killed, from outside or for lack of memory.
+            read.ok().map(|()| End::from_bytes(status))
         }
-    })
+    };
+    if started.group.as_ref().is_some_and(Group::is_out_of_memory) && is_ended(outcome) {
+        reached = reached.or(Some(Bound::Memory(request.plan.limits.memory_bytes)));
+    }
+    drop(started.group);
+    if let Some(bound) = reached {
+        // Said before this process ends, which is what the caller waits for.
+        let _ = wire::send(control, &Answer::Ended(bound), &[]);
+        return Ok(End::KILLED);
+    }
+    Ok(outcome.unwrap_or(own))
+}
+
+/// Ends a jail that nobody will follow.
+fn end(started: &Started) {
+    let _ = rustix::process::pidfd_send_signal(&started.pidfd, Signal::KILL);
+    let _ = reap(started.pid);
 }
 
 fn reap(pid: Pid) -> End {

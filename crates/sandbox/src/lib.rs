@@ -11,6 +11,8 @@
 //!   starts, unless the plan's [`Posture`] is `Ask`; then the start is [`Status::Degraded`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is watched without a jail"))]
+mod bound;
 pub mod compile;
 mod error;
 pub mod lacks;
@@ -20,6 +22,8 @@ mod plan;
 mod status;
 mod system;
 
+#[cfg(target_os = "linux")]
+mod cgroup;
 #[cfg(target_os = "linux")]
 mod child;
 #[cfg(target_os = "linux")]
@@ -32,6 +36,8 @@ mod init;
 mod launch;
 #[cfg(target_os = "linux")]
 mod once;
+#[cfg(all(target_os = "linux", feature = "parsers"))]
+pub mod parsers;
 #[cfg(target_os = "linux")]
 mod resident;
 #[cfg(target_os = "linux")]
@@ -43,11 +49,14 @@ mod sys;
 #[cfg(target_os = "linux")]
 mod tree;
 #[cfg(target_os = "linux")]
+mod watch;
+#[cfg(target_os = "linux")]
 mod wire;
 
 #[cfg(not(target_os = "linux"))]
 mod absent;
 
+pub use bound::Bound;
 pub use error::{Error, Failure, Part};
 pub use plan::{Access, Exec, Limits, Mount, Network, Plan, Posture};
 pub use status::{Check, Status, overall};

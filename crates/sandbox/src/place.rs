@@ -7,7 +7,10 @@
 use std::{
     ffi::OsString,
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
     path::Path,
 };
 
@@ -112,6 +115,14 @@ impl Place {
         matches!((here, there), (Ok(here), Ok(there))
             if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) && is_marked(&there))
     }
+}
+
+/// Whether a file is one that only holds a place: to rules it is not there.
+pub(crate) fn holds_a_place(found: &std::fs::Metadata) -> bool {
+    found.is_file()
+        && found.mode() & 0o7777 == MARK
+        && found.len() == 0
+        && found.uid() == rustix::process::geteuid().as_raw()
 }
 
 fn is_marked(stat: &rustix::fs::Stat) -> bool {

@@ -1,7 +1,7 @@
 //! What a jailed step may see, write and use: pure data, compiled elsewhere, enforced here.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     path::{Component, Path, PathBuf},
 };
 
@@ -68,22 +68,24 @@ impl Plan {
             return wrong("it names no program".into());
         }
         if !is_plain(&self.cwd) {
-            return wrong(format!(
-                "its working directory {} is not a plain absolute path",
-                self.cwd.display()
-            ));
+            return wrong(format!("its working directory {:?} is not a plain absolute path", self.cwd));
         }
         for mount in &self.mounts {
             let target = &mount.target;
             if !is_plain(target) || target == Path::new("/") {
                 return wrong(format!(
-                    "its mount target {} is not a plain absolute path below the root",
-                    target.display()
+                    "its mount target {target:?} is not a plain absolute path below the root"
                 ));
             }
             if ["/proc", "/dev"].iter().any(|kept| target.starts_with(kept)) {
-                return wrong(format!("its mount target {} belongs to the jail itself", target.display()));
+                return wrong(format!("its mount target {target:?} belongs to the jail itself"));
             }
+            if has_nul(mount.source.as_os_str()) {
+                return wrong(format!("its mount source {:?} holds a NUL byte", mount.source));
+            }
+        }
+        if self.argv.iter().any(|argument| has_nul(argument)) {
+            return wrong("an argument of its program holds a NUL byte".into());
         }
         for (name, value) in &self.env {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
@@ -153,12 +155,15 @@ pub enum Access {
     Link,
 }
 
-/// What a step may use up. Memory, open files, file size and CPU time are counted per process
-/// (the kernel's resource limits), `processes` over the whole jail.
+/// What a step may use up. Open files, file size and CPU time are counted per process (the kernel's resource
+/// limits), `processes` over the whole jail by the kernel, memory by both, and what is written to disk over the
+/// whole jail by its launcher, which ends all of it with a [`crate::Bound`]. Where there are control groups, the
+/// kernel counts memory and processes of the jail by one, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Private writable memory of one process, in bytes. Address space that is only reserved
-    /// is not counted, as JavaScript and Java engines reserve far more than they use.
+    /// Memory of the step as a whole, in bytes: its processes, its scratch and what they share. No single
+    /// process gets more private writable memory either. Address space that is only reserved is not counted,
+    /// as JavaScript and Java engines reserve far more than they use.
     pub memory_bytes: u64,
     /// Processes and threads alive at once in the jail. For a caller that is root the bound
     /// is looser by about 300, the kernel's reserve of process ids.
@@ -171,6 +176,42 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
     /// Size of each private temporary file system, in bytes.
     pub scratch_bytes: u64,
+    /// What the step as a whole may write to disk, in bytes; nine tenths of what is free there at most.
+    #[serde(default = "Limits::usual_disk_bytes")]
+    pub disk_bytes: u64,
+    /// The files that the step as a whole may make on disk; nine tenths of what is free there at most.
+    #[serde(default = "Limits::usual_disk_files")]
+    pub disk_files: u64,
+}
+
+impl Limits {
+    /// The default limits, with as much memory as suits this machine: half of it, but 4 GiB where that is at
+    /// most three quarters.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        #[cfg(target_os = "linux")]
+        let memory = {
+            let found = rustix::system::sysinfo();
+            found.totalram.saturating_mul(found.mem_unit.into())
+        };
+        #[cfg(not(target_os = "linux"))]
+        let memory = u64::MAX;
+        Self { memory_bytes: Self::suitable(memory), ..Self::default() }
+    }
+
+    fn suitable(memory: u64) -> u64 {
+        let bytes = (memory / 2).max((memory / 4 * 3).min(Self::default().memory_bytes));
+        // In whole MiB, as people read it.
+        bytes >> 20 << 20
+    }
+
+    const fn usual_disk_bytes() -> u64 {
+        16 << 30
+    }
+
+    const fn usual_disk_files() -> u64 {
+        1_000_000
+    }
 }
 
 impl Default for Limits {
@@ -182,6 +223,8 @@ impl Default for Limits {
             file_size_bytes: 1 << 30,
             cpu_seconds: None,
             scratch_bytes: 1 << 30,
+            disk_bytes: Self::usual_disk_bytes(),
+            disk_files: Self::usual_disk_files(),
         }
     }
 }
@@ -226,7 +269,32 @@ pub enum Posture {
     Ask,
 }
 
+fn has_nul(text: &OsStr) -> bool {
+    text.as_encoded_bytes().contains(&0)
+}
+
 fn is_plain(path: &Path) -> bool {
     path.is_absolute()
+        && !has_nul(path.as_os_str())
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Limits;
+
+    #[test]
+    fn a_step_gets_what_the_machine_can_spare() {
+        for (machine, step) in [(64, 32), (8, 4), (6, 4), (4, 3), (0, 0)] {
+            assert_eq!(Limits::suitable(machine << 30), step << 30);
+        }
+        assert_eq!(Limits::suitable((64 << 30) + 5000), 32 << 30);
+    }
+
+    #[test]
+    fn limits_of_before_are_read() {
+        let text = r#"{"memory_bytes":1,"processes":2,"open_files":3,"file_size_bytes":4,"cpu_seconds":null,"scratch_bytes":5}"#;
+        let limits: Limits = serde_json::from_str(text).unwrap();
+        assert_eq!((limits.disk_bytes, limits.disk_files), (16 << 30, 1_000_000));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::{Check, Error, Launcher, Part, Plan, Status, lacks::Lack, rules, sys};
+use crate::{Check, Error, Launcher, Limits, Part, Plan, Status, cgroup, lacks::Lack, rules, sys};
 
 /// Where the kernel's settings are.
 const SETTINGS: &str = "/proc/sys";
@@ -11,7 +11,7 @@ const SETTINGS: &str = "/proc/sys";
 /// without executing anything in it. Read-only.
 #[must_use]
 pub fn support(launcher: &Launcher) -> Vec<Check> {
-    vec![namespaces(), landlock(), seccomp(), rehearsal(launcher)]
+    vec![namespaces(), landlock(), seccomp(), bounds(), rehearsal(launcher)]
 }
 
 /// What to do about a part of the confinement that this machine refuses.
@@ -33,7 +33,7 @@ pub(crate) fn mend(part: Part) -> String {
         ),
         Part::Seccomp => "boot a kernel with CONFIG_SECCOMP_FILTER=y".into(),
         Part::Launch => format!("boot Linux {} or later", rules::LEAST_KERNEL),
-        Part::Limits => "run Regie as an ordinary user, or boot Linux 6.14 or later".into(),
+        Part::Limits => "run Regie as an ordinary user, or boot Linux 6.14 or later, or hand `memory` and `pids` of cgroup v2 on to it".into(),
         _ => "run `regie doctor` to see what this machine lacks".into(),
     }
 }
@@ -123,6 +123,18 @@ fn seccomp() -> Check {
         evidence: format!("kernel.seccomp.actions_avail = {actions}"),
         mend: (!whole).then(|| mend(Part::Seccomp)),
     }
+}
+
+/// What holds a step as a whole: its launcher in any case, which the rehearsal shows, and the kernel where it
+/// lets this user make control groups.
+fn bounds() -> Check {
+    cgroup::sweep();
+    let watched = "memory, disk and files of a step as a whole are watched by its launcher";
+    let evidence = match cgroup::Group::make(&Limits::default()) {
+        Ok(_) => format!("{watched}; memory and processes are held by a control group too"),
+        Err(why) => format!("{watched}; no control group: {why}"),
+    };
+    Check { id: "jail.bounds".into(), status: Status::Enforced, evidence, mend: None }
 }
 
 fn rehearsal(launcher: &Launcher) -> Check {

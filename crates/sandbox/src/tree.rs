@@ -63,13 +63,20 @@ const LINKS: &[(&str, &str)] = &[
     ("../tmp", "var/tmp"),
 ];
 
-/// Whether a bound on process ids is needed: for root the kernel holds no process limit.
+/// Whether a bound on process ids is needed: for root the kernel holds no process limit, and a control group
+/// is not always there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PidBound {
     /// The launch fails without it.
     Needed,
     /// A second bound, where the kernel has it.
     Extra,
+}
+
+/// [`nest::is_inside`], for those who fuzz it.
+#[cfg(feature = "parsers")]
+pub(crate) fn is_inside(before: &[Mount], mount: &Mount) -> bool {
+    nest::is_inside(before.iter(), mount)
 }
 
 /// Builds the tree of `plan` and makes it the root of this mount namespace.

@@ -20,7 +20,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{Failure, Network, Plan, sys::Net};
+use crate::{Bound, Failure, Network, Part, Plan, Posture, sys::Net};
 
 /// A frame beyond this is no plan of ours.
 const MAX_BYTES: u32 = 64 << 20;
@@ -54,6 +54,35 @@ impl Request {
     pub(crate) fn net(&self) -> Net {
         if self.is_joined || self.plan.network == Network::Host { Net::Stay } else { Net::New }
     }
+
+    /// The descriptors that it needs, out of those that came along. Looks at the plan once more: whoever asks has
+    /// done so, and what comes over a socket is not believed.
+    pub(crate) fn accept(&self, fds: Vec<OwnedFd>) -> Result<Handed, Failure> {
+        let refuse = |doing: String| Failure { part: Part::Plan, doing, errno: None };
+        self.plan.check().map_err(|error| refuse(error.to_string()))?;
+        if self.mode == Mode::Degrade && self.plan.posture == Posture::Deny {
+            return Err(refuse(
+                "the plan is to be enforced or not started, and was to run without a jail".into(),
+            ));
+        }
+        let wanted = usize::from(self.is_piped) + if self.is_joined { 2 } else { 0 };
+        if fds.len() != wanted {
+            let came = fds.len();
+            return Err(refuse(format!("the plan needs {wanted} descriptors, and {came} came along")));
+        }
+        let mut fds = fds.into_iter();
+        let stdin = if self.is_piped { fds.next() } else { None };
+        Ok(Handed { stdin, network: fds.next().zip(fds.next()) })
+    }
+}
+
+/// What came along with a request.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    /// The program's standard input.
+    pub(crate) stdin: Option<OwnedFd>,
+    /// The user and the network namespace to join.
+    pub(crate) network: Option<(OwnedFd, OwnedFd)>,
 }
 
 /// How a plan is started.
@@ -78,6 +107,8 @@ pub(crate) enum Answer {
     Network,
     /// Nothing was started.
     Failed(Failure),
+    /// What was started has reached a bound and was ended. Comes second, when at all.
+    Ended(Bound),
 }
 
 /// The most descriptors of one frame.
@@ -136,7 +167,82 @@ pub(crate) fn receive<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Resul
     if length > MAX_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the frame is too large"));
     }
-    let mut body = vec![0; length as usize];
-    socket.read_exact(&mut body)?;
-    Ok((serde_json::from_slice(&body)?, fds))
+    Ok((serde_json::from_slice(&body(socket, length)?)?, fds))
+}
+
+/// As many bytes as were announced. Room is made as they come: the length is only a claim.
+fn body(from: impl Read, length: u32) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    from.take(length.into()).read_to_end(&mut body)?;
+    if body.len() == length as usize { Ok(body) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives what it has, and remembers how much room it was ever offered.
+    struct Offered<'a>(&'a [u8], usize);
+
+    impl Read for Offered<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.1 = self.1.max(into.len());
+            self.0.read(into)
+        }
+    }
+
+    #[test]
+    fn a_length_that_lies_takes_no_memory() {
+        let mut from = Offered(b"{}", 0);
+        let error = body(&mut from, MAX_BYTES).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        assert!(from.1 > 0 && from.1 <= 64 << 10, "{} bytes for 2", from.1);
+        assert_eq!(body(&b"{}more"[..], 2).unwrap(), b"{}");
+    }
+
+    #[test]
+    fn a_frame_that_is_cut_anywhere_is_none() {
+        let plan = Plan::new("/w", ["true"]);
+        let request = Request { plan, mode: Mode::Confine, is_piped: false, is_joined: false };
+        let (here, there) = UnixStream::pair().unwrap();
+        send(&here, &Order::Launch(Box::new(request)), &[]).unwrap();
+        drop(here);
+        let mut whole = Vec::new();
+        (&there).read_to_end(&mut whole).unwrap();
+        for end in 0..=whole.len() {
+            let (here, there) = UnixStream::pair().unwrap();
+            (&here).write_all(&whole[..end]).unwrap();
+            drop(here);
+            assert_eq!(receive::<Order>(&there).is_ok(), end == whole.len(), "after {end} bytes");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_the_plan_is_not_accepted() {
+        let request = |change: fn(&mut Request)| {
+            let plan = Plan::new("/w", ["true"]);
+            let mut request = Request { plan, mode: Mode::Confine, is_piped: false, is_joined: false };
+            change(&mut request);
+            request
+        };
+        let fds = |count: usize| -> Vec<OwnedFd> {
+            (0..count).map(|_| std::fs::File::open("/dev/null").unwrap().into()).collect()
+        };
+        assert!(request(|_| {}).accept(vec![]).is_ok());
+        let both = request(|request| (request.is_piped, request.is_joined) = (true, true));
+        let handed = both.accept(fds(3)).unwrap();
+        assert!(handed.stdin.is_some() && handed.network.is_some());
+        for count in [0, 1, 2, 4] {
+            assert!(both.accept(fds(count)).is_err(), "{count}");
+        }
+        for wrong in [
+            request(|request| request.mode = Mode::Degrade),
+            request(|request| request.plan.argv.clear()),
+            request(|request| request.plan.mounts.push(crate::Mount::write("/proc/sys"))),
+            request(|request| request.plan.mounts.push(crate::Mount::read("/a\0b"))),
+        ] {
+            let failure = wrong.accept(vec![]).unwrap_err();
+            assert_eq!(failure.part, Part::Plan, "{failure}");
+        }
+    }
 }

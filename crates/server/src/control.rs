@@ -114,6 +114,70 @@ impl UseCases for Control {
         Control::sweep(self, order).await
     }
 
+    async fn bin_list(&self) -> Result<Vec<api::Binned>, Error> {
+        Control::bin_list(self).await
+    }
+
+    async fn bin_fetch(&self, run: &str) -> Result<api::BinnedShown, Error> {
+        Control::bin_fetch(self, run).await
+    }
+
+    async fn bin_restore(&self, run: &str) -> Result<api::Restored, Error> {
+        Control::bin_restore(self, run).await
+    }
+
+    async fn bin_empty(&self, order: api::EmptyBin) -> Result<Vec<api::Binned>, Error> {
+        Control::bin_empty(self, order).await
+    }
+
+    async fn project_export(&self, wanted: api::Export) -> Result<api::Carried, Error> {
+        Control::project_export(self, wanted).await
+    }
+
+    async fn project_import(&self, wanted: api::Import) -> Result<api::Carried, Error> {
+        Control::project_import(self, wanted).await
+    }
+
+    async fn who_changed(&self, wanted: api::WhoChanged) -> Result<Vec<api::Changed>, Error> {
+        Control::who_changed(self, wanted).await
+    }
+
+    async fn lease_list(&self, all: bool) -> Result<Vec<api::Lease>, Error> {
+        Control::lease_list(self, all).await
+    }
+
+    async fn lease_fetch(&self, lease: &str) -> Result<api::LeaseRecord, Error> {
+        Control::lease_fetch(self, lease).await
+    }
+
+    async fn lease_mint(&self, wanted: api::MintLease) -> Result<api::Minted, Error> {
+        Control::lease_mint(self, wanted).await
+    }
+
+    async fn lease_revoke(&self, lease: &str) -> Result<api::Lease, Error> {
+        Control::lease_revoke(self, lease).await
+    }
+
+    async fn role_list(&self) -> Result<Vec<api::Role>, Error> {
+        Control::role_list(self).await
+    }
+
+    async fn act_list(&self) -> Result<Vec<api::Act>, Error> {
+        Control::act_list(self).await
+    }
+
+    async fn halt_fetch(&self) -> Result<api::Halt, Error> {
+        Control::halt_fetch(self).await
+    }
+
+    async fn halt_raise(&self, wanted: api::RaiseHalt) -> Result<api::Halt, Error> {
+        Control::halt_raise(self, wanted).await
+    }
+
+    async fn halt_lift(&self) -> Result<api::Halt, Error> {
+        Control::halt_lift(self).await
+    }
+
     async fn audit_verify(&self) -> Result<api::Audit, Error> {
         Control::audit_verify(self).await
     }

@@ -15,6 +15,7 @@
 //! | `control` | the daemon itself behind the routes |
 #![forbid(unsafe_code)]
 
+mod authority;
 mod control;
 mod handshake;
 mod problem;

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::problem::Problem;
 use crate::use_cases::UseCases;
-use crate::{handshake, stream};
+use crate::{authority, handshake, stream};
 
 /// The largest request body, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 20;
@@ -28,7 +28,7 @@ const MAX_PAGE: usize = 1_000;
 /// Hits of a search that asks for no number.
 const HITS: usize = 50;
 
-type Answer<T> = Result<Json<T>, Problem>;
+pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 
 /// What every handler sees.
 pub(crate) struct House<U> {
@@ -70,6 +70,14 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/artifacts/{digest}", get(artifact_fetch::<U>))
         .route("/usage", get(usage::<U>))
         .route("/sweep", post(sweep::<U>))
+        .route("/bin", get(bin_list::<U>))
+        .route("/bin/empty", post(bin_empty::<U>))
+        .route("/bin/{run}", get(bin_fetch::<U>))
+        .route("/bin/{run}/restore", post(bin_restore::<U>))
+        .route("/export", post(project_export::<U>))
+        .route("/import", post(project_import::<U>))
+        .route("/audit/changed", post(who_changed::<U>))
+        .merge(authority::router::<U>())
         .route("/audit/verify", post(audit_verify::<U>))
         .route("/shutdown", post(shutdown::<U>))
         .route("/events", get(events::<U>));
@@ -294,6 +302,52 @@ async fn sweep<U: UseCases>(
     Ok(Json(house.use_cases.sweep(order).await?))
 }
 
+async fn bin_list<U: UseCases>(State(house): State<House<U>>) -> Answer<Vec<api::Binned>> {
+    Ok(Json(house.use_cases.bin_list().await?))
+}
+
+async fn bin_fetch<U: UseCases>(
+    State(house): State<House<U>>,
+    Path(run): Path<String>,
+) -> Answer<api::BinnedShown> {
+    Ok(Json(house.use_cases.bin_fetch(&run).await?))
+}
+
+async fn bin_restore<U: UseCases>(
+    State(house): State<House<U>>,
+    Path(run): Path<String>,
+) -> Answer<api::Restored> {
+    Ok(Json(house.use_cases.bin_restore(&run).await?))
+}
+
+async fn bin_empty<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(order): Body<api::EmptyBin>,
+) -> Answer<Vec<api::Binned>> {
+    Ok(Json(house.use_cases.bin_empty(order).await?))
+}
+
+async fn project_export<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(wanted): Body<api::Export>,
+) -> Answer<api::Carried> {
+    Ok(Json(house.use_cases.project_export(wanted).await?))
+}
+
+async fn project_import<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(wanted): Body<api::Import>,
+) -> Answer<api::Carried> {
+    Ok(Json(house.use_cases.project_import(wanted).await?))
+}
+
+async fn who_changed<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(wanted): Body<api::WhoChanged>,
+) -> Answer<Vec<api::Changed>> {
+    Ok(Json(house.use_cases.who_changed(wanted).await?))
+}
+
 async fn audit_verify<U: UseCases>(State(house): State<House<U>>) -> Answer<api::Audit> {
     Ok(Json(house.use_cases.audit_verify().await?))
 }
@@ -349,7 +403,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
 }
 
 /// A JSON body; an empty one stands for `{}`.
-struct Body<T>(T);
+pub(crate) struct Body<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Problem;
@@ -397,7 +451,7 @@ fn not_json(error: &serde_json::Error) -> Problem {
 }
 
 /// What the query asks for.
-struct Asked<T>(T);
+pub(crate) struct Asked<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     type Rejection = Problem;
@@ -416,7 +470,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
 }
 
 /// The name in the path.
-struct Named(String);
+pub(crate) struct Named(pub(crate) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Problem;

@@ -87,6 +87,44 @@ pub trait UseCases: Send + Sync + 'static {
     fn usage(&self) -> impl Future<Output = Result<api::Usage, Error>> + Send;
     /// Takes away what has served its time.
     fn sweep(&self, order: api::Sweep) -> impl Future<Output = Result<api::Swept, Error>> + Send;
+    /// What is in the recycle bin.
+    fn bin_list(&self) -> impl Future<Output = Result<Vec<api::Binned>, Error>> + Send;
+    /// What a run has in the bin.
+    fn bin_fetch(&self, run: &str) -> impl Future<Output = Result<api::BinnedShown, Error>> + Send;
+    /// Brings what a run left back as a branch.
+    fn bin_restore(&self, run: &str) -> impl Future<Output = Result<api::Restored, Error>> + Send;
+    /// Lets go of what is in the bin.
+    fn bin_empty(&self, order: api::EmptyBin)
+    -> impl Future<Output = Result<Vec<api::Binned>, Error>> + Send;
+    /// Writes a project in a standard form.
+    fn project_export(&self, wanted: api::Export)
+    -> impl Future<Output = Result<api::Carried, Error>> + Send;
+    /// Brings an exported project in.
+    fn project_import(&self, wanted: api::Import)
+    -> impl Future<Output = Result<api::Carried, Error>> + Send;
+    /// Who changed a file or a line.
+    fn who_changed(
+        &self,
+        wanted: api::WhoChanged,
+    ) -> impl Future<Output = Result<Vec<api::Changed>, Error>> + Send;
+    /// The leases, latest first; those that hold, or all.
+    fn lease_list(&self, all: bool) -> impl Future<Output = Result<Vec<api::Lease>, Error>> + Send;
+    /// One lease, with what came of it.
+    fn lease_fetch(&self, lease: &str) -> impl Future<Output = Result<api::LeaseRecord, Error>> + Send;
+    /// Mints a lease for whoever bears its token.
+    fn lease_mint(&self, wanted: api::MintLease) -> impl Future<Output = Result<api::Minted, Error>> + Send;
+    /// Takes a lease back, with all that came from it.
+    fn lease_revoke(&self, lease: &str) -> impl Future<Output = Result<api::Lease, Error>> + Send;
+    /// Who acts here, with leases and latest runs.
+    fn role_list(&self) -> impl Future<Output = Result<Vec<api::Role>, Error>> + Send;
+    /// What was done outside of any run, latest first.
+    fn act_list(&self) -> impl Future<Output = Result<Vec<api::Act>, Error>> + Send;
+    /// How the halt stands.
+    fn halt_fetch(&self) -> impl Future<Output = Result<api::Halt, Error>> + Send;
+    /// Takes all leases back, stops all runs, and lets nothing begin.
+    fn halt_raise(&self, wanted: api::RaiseHalt) -> impl Future<Output = Result<api::Halt, Error>> + Send;
+    /// Lets things begin again.
+    fn halt_lift(&self) -> impl Future<Output = Result<api::Halt, Error>> + Send;
     /// Verifies the chains of all runs.
     fn audit_verify(&self) -> impl Future<Output = Result<api::Audit, Error>> + Send;
     /// Asks the daemon to end. Its runs go on when it is started again.

@@ -131,6 +131,13 @@ impl Tree {
         format!("git fetch {dir} {line} && git merge FETCH_HEAD")
     }
 
+    /// What the owner types to have the branch `name` of a run in a repository, under the same name.
+    pub fn branch_command(&self, name: &str) -> String {
+        let dir = self.git_dir().to_string_lossy();
+        let refs = shell_quoted(&format!("refs/heads/{name}:refs/heads/{name}"));
+        format!("git fetch {} {refs} && git switch {}", shell_quoted(&dir), shell_quoted(name))
+    }
+
     /// Gives the delivery, where the owner's repository lies, and the head of the branch afterwards.
     fn try_deliver(
         &self,

@@ -107,8 +107,26 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
     },
-    /// A directory became a repository while it was being recorded.
-    #[error("{} turned into a repository while it was recorded: repeat when the run is quiet", .path.display())]
+    /// The tree has no room for it, by its owner's word.
+    #[error("{what} would take {wanted} of {limit} that the quota allows: make room, or raise the quota")]
+    Quota {
+        /// What is counted: bytes or files.
+        what: &'static str,
+        /// How many there would be.
+        wanted: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// What is on disk is not what was written.
+    #[error("{} is damaged, {why}: bring it back from a backup; nothing was changed", .path.display())]
+    Corrupt {
+        /// The file or directory.
+        path: PathBuf,
+        /// How it shows.
+        why: String,
+    },
+    /// Something changed while it was being recorded, or a directory became a repository.
+    #[error("{} changed while it was recorded: repeat when the run is quiet", .path.display())]
     Unstable {
         /// The path.
         path: PathBuf,

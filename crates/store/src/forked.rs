@@ -51,6 +51,6 @@ impl Tree {
 }
 
 /// The ref that holds what the run of a branch goes on from.
-fn held_ref(branch: &str) -> String {
+pub(crate) fn held_ref(branch: &str) -> String {
     branch.replacen("refs/heads/", "refs/regie/forked/", 1)
 }

@@ -111,6 +111,7 @@ pub(crate) struct Git {
     env: Vec<(&'static str, OsString)>,
     cwd: PathBuf,
     stdin: Vec<u8>,
+    stdin_file: Option<PathBuf>,
     limit: usize,
     owner_settings: bool,
     plain: bool,
@@ -132,6 +133,7 @@ impl Git {
             env: Vec::new(),
             cwd: dir.to_owned(),
             stdin: Vec::new(),
+            stdin_file: None,
             limit: OUTPUT_LIMIT,
             owner_settings: false,
             plain: false,
@@ -171,6 +173,12 @@ impl Git {
 
     pub(crate) fn stdin(mut self, bytes: Vec<u8>) -> Self {
         self.stdin = bytes;
+        self
+    }
+
+    /// A file for its standard input: for what is too long for memory.
+    pub(crate) fn stdin_file(mut self, path: &Path) -> Self {
+        self.stdin_file = Some(path.to_owned());
         self
     }
 
@@ -300,6 +308,10 @@ impl Git {
     pub(crate) fn outcome(self) -> Result<Outcome, Error> {
         let name = self.name;
         let mut command = self.command();
+        if let Some(path) = &self.stdin_file {
+            let file = std::fs::File::open(path);
+            command.stdin(file.map_err(|source| Error::Io { command: name.to_owned(), source })?);
+        }
         if let Some(hold) = &self.hold {
             command.stderr(hold.stderr().map_err(|source| Error::Start { source })?);
         }

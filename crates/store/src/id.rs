@@ -1,11 +1,11 @@
-//! Object names that git has answered with, so that no free text reaches a command line.
+//! Names of commits and trees as an engine has given them, so that no free text reaches a command line.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The text is not the full lower-case hexadecimal name of a SHA-1 object.
+/// The text is not the full lower-case hexadecimal name of an object.
 #[derive(Debug, thiserror::Error)]
-#[error("`{text}` is not a full object name: give the 40 hexadecimal digits")]
+#[error("`{text}` is not a full object name: give the 40 hexadecimal digits, or 64 in a plain tree")]
 pub struct NotAnObject {
     text: String,
 }
@@ -16,7 +16,7 @@ mod sealed {
 
 /// Something that names a tree: a [`Commit`] or a [`TreeId`].
 pub trait Treeish: sealed::Sealed {
-    /// The 40 hexadecimal digits.
+    /// The 40 hexadecimal digits of git, or the 64 of a plain tree.
     fn hex(&self) -> &str;
 }
 
@@ -45,7 +45,7 @@ macro_rules! object_name {
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 let digits = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-                if text.len() == 40 && digits {
+                if matches!(text.len(), 40 | 64) && digits {
                     Ok(Self(text.to_owned()))
                 } else {
                     Err(NotAnObject { text: text.chars().take(60).collect() })

@@ -123,7 +123,7 @@ impl Workspace {
     }
 }
 
-fn reference(kind: &str, run: &str) -> Result<String, Error> {
+pub(crate) fn reference(kind: &str, run: &str) -> Result<String, Error> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if !run.is_empty() && run.len() <= 64 && run.bytes().all(plain) {
         Ok(format!("refs/regie/{kind}/{run}"))

@@ -7,11 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod alteration;
+mod archive;
 mod attributes;
+mod blame;
 mod checkout;
 mod deliver;
 mod diff;
 mod doubt;
+pub mod engine;
 mod error;
 mod follow;
 mod forked;
@@ -27,6 +30,7 @@ mod message;
 mod objects;
 pub mod owner;
 mod proposal;
+mod recycle;
 mod revert;
 mod scratch;
 mod seen;
@@ -38,8 +42,11 @@ mod view;
 mod workspace;
 
 pub use alteration::{Alteration, Content, Entry};
+pub use archive::{Named, Told, checksum};
+pub use blame::Origin;
 pub use deliver::Delivery;
 pub use diff::{Diff, FileChange, Status};
+pub use engine::{Engine, Plain};
 pub use error::Error;
 pub use follow::Followed;
 pub use id::{Commit, TreeId, Treeish};
@@ -47,9 +54,10 @@ pub use include::{INCLUDE_FILE, Included};
 pub use keep::PutBy;
 pub use made::remove_all;
 pub use manners::Manners;
-pub use message::{KEY_TRAILER, Message, Signature};
+pub use message::{KEY_TRAILER, Message, Provenance, Signature};
 pub use owner::Owner;
 pub use proposal::Proposal;
+pub use recycle::RESTORED;
 pub use revert::Undoing;
 pub use scratch::Scratch;
 pub use snapshot::{Skipped, Snapshot, Why};

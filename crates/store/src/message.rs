@@ -25,6 +25,47 @@ pub struct Message {
     pub trailers: Vec<(String, String)>,
 }
 
+/// Where a commit comes from. What is not known is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// Who acted: `agent:mender`, `human:owner`, `svc:regie`.
+    pub principal: String,
+    /// For whom.
+    pub on_behalf_of: String,
+    /// In which run.
+    pub run: String,
+    /// Under which lease.
+    pub lease: String,
+}
+
+impl Provenance {
+    /// As trailers of a message, those that are known.
+    pub fn trailers(&self) -> Vec<(String, String)> {
+        let all = [
+            ("Regie-Run", &self.run),
+            ("Regie-Principal", &self.principal),
+            ("Regie-On-Behalf-Of", &self.on_behalf_of),
+            ("Regie-Lease", &self.lease),
+        ];
+        let known = all.into_iter().filter(|(_, value)| !value.is_empty());
+        known.map(|(name, value)| (name.to_owned(), value.clone())).collect()
+    }
+
+    /// What the last paragraph of a message says. Text above it may say what it likes.
+    pub(crate) fn of(message: &str) -> Self {
+        let value = |name: &str| {
+            let mut lines = trailers(message).filter_map(|line| line.split_once(": "));
+            lines.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).unwrap_or_default()
+        };
+        Self {
+            principal: value("Regie-Principal"),
+            on_behalf_of: value("Regie-On-Behalf-Of"),
+            run: value("Regie-Run"),
+            lease: value("Regie-Lease"),
+        }
+    }
+}
+
 impl Message {
     /// The key under which the commit is made once, if there is one.
     pub(crate) fn key(&self) -> Option<&str> {
@@ -90,9 +131,15 @@ impl Signature {
 pub(crate) fn carries_key(raw: &[u8], key: &str) -> bool {
     let text = String::from_utf8_lossy(raw);
     let Some((_, message)) = text.split_once("\n\n") else { return false };
-    let last = message.trim_end().rsplit("\n\n").next().unwrap_or_default();
     let wanted = format!("{KEY_TRAILER}: {}", one_line(key));
-    last.lines().any(|line| line == wanted)
+    trailers(message).any(|line| line == wanted)
+}
+
+/// The lines of the last paragraph of a message, which only the caller of [`Message::text`] writes. A message
+/// of one paragraph has none: that is its subject.
+fn trailers(message: &str) -> impl Iterator<Item = &str> {
+    let last = message.trim_end().rsplit_once("\n\n").map(|(_, last)| last).unwrap_or_default();
+    last.lines()
 }
 
 fn is_token(c: char) -> bool {

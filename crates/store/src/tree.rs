@@ -8,13 +8,13 @@ use crate::error::{Doing as _, DoingAt as _, Error};
 use crate::git::{self, Git, to_path};
 use crate::hold::Hold;
 use crate::id::{Commit, TreeId, Treeish as _};
-use crate::message::{self, Message, Signature};
+use crate::message::{self, Message, Provenance, Signature};
 use crate::objects::{self, Way};
 use crate::owner::{self, Owner};
 use crate::workspace::remove_if_there;
 
 /// No object: the expected old value of a ref that must not exist.
-const NOTHING: &str = "0000000000000000000000000000000000000000";
+pub(crate) const NOTHING: &str = "0000000000000000000000000000000000000000";
 
 /// The history of one project, in a bare git dir of Regie's own.
 #[derive(Clone, Debug)]
@@ -113,9 +113,15 @@ impl Tree {
                 return Err(Error::Diverged { branch: owner.branch.clone(), paths });
             }
         };
+        let whose = Provenance {
+            principal: "svc:regie".to_owned(),
+            on_behalf_of: "human:owner".to_owned(),
+            ..Provenance::default()
+        };
         let message = Message {
             subject: format!("Merge branch '{}' into Regie's line of it", owner.branch),
-            ..Message::default()
+            body: String::new(),
+            trailers: whose.trailers(),
         };
         let signature = Signature {
             name: "Regie".to_owned(),

@@ -12,8 +12,8 @@ use domain::{Decision, Millis, StepKind, Verdict};
 use kernel::port::{Action, Authority, Journal, Records};
 
 use crate::export::Rules;
-use crate::leases;
 use crate::policy::{Case, MERGE, Policy, Rulebooks, Ruling, Setting, rule};
+use crate::{halt, leases};
 
 /// How long a gate stays open.
 const PATIENCE: Millis = 7 * 24 * 60 * 60 * 1000;
@@ -81,10 +81,17 @@ impl<H: History + ?Sized> Door<H> {
     fn judge(&self, action: &Action<'_>) -> Decision {
         let denied =
             |epoch, rule| Decision { verdict: Verdict::Deny, rule, lease: action.lease, epoch, gate: None };
+        let halted = match halt::state(&*self.records) {
+            Ok(halt) => halt.is_on.then(|| halt.refusal()),
+            Err(error) => Some(in_full(&error)),
+        };
         let lease = match leases::read(&*self.records, action.lease) {
             Ok(lease) => lease,
-            Err(error) => return denied(0, in_full(&error)),
+            Err(error) => return denied(0, halted.unwrap_or_else(|| in_full(&error))),
         };
+        if let Some(why) = halted {
+            return denied(lease.epoch, why);
+        }
         let is_merge = action.kind == StepKind::ToolCall && action.tool == MERGE;
         let approved =
             if is_merge { leases::are_merges_approved(&*self.records, lease.id) } else { Ok(false) };
@@ -105,7 +112,11 @@ impl<H: History + ?Sized> Door<H> {
             };
         let case = Case { action, lease: &lease, merge_approved, export: &export };
         let Ruling { verdict, rule, gate } = self.policy.judge_in(&case, &setting);
-        Decision { verdict, rule, lease: lease.id, epoch: lease.epoch, gate }
+        match leases::paths::outside(&lease, action) {
+            // What the rules deny, they say best.
+            Some(why) if verdict != Verdict::Deny => denied(lease.epoch, why),
+            _ => Decision { verdict, rule, lease: lease.id, epoch: lease.epoch, gate },
+        }
     }
 }
 

@@ -140,7 +140,9 @@ const BUILT_IN: [Rule; 14] = [
     Rule {
         verdict: Verdict::Deny,
         text: "the lease was granted to another run or principal",
-        matches: |case| case.lease.run != case.action.run || case.lease.principal != case.action.principal,
+        matches: |case| {
+            case.lease.run != Some(case.action.run) || case.lease.principal != case.action.principal
+        },
     },
     Rule { verdict: Verdict::Deny, text: "the lease does not hold this tool", matches: lacks_tool },
     Rule {

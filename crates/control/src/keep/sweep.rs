@@ -16,8 +16,9 @@ use domain::{Digest, Fact, ProjectId, RunId, Timestamp};
 use kernel::port::{Artifacts, Journal, Records, RunRow};
 use store::{PutBy, Skipped, Tree, TreeId};
 
+use super::hand::Hand;
 use super::view::{Item, Sweep, Swept};
-use super::{GONE, name_of, size};
+use super::{GONE, bin, name_of, size};
 use crate::error::{Error, Kind};
 use crate::layout::Layout;
 use crate::runs::Charter;
@@ -38,7 +39,7 @@ pub(super) struct Ground {
     pub(super) records: Arc<dyn Records>,
     pub(super) artifacts: Arc<dyn Artifacts>,
     pub(super) layout: Layout,
-    pub(super) now: Timestamp,
+    pub(super) hand: Hand,
     pub(super) order: Sweep,
 }
 
@@ -71,10 +72,12 @@ impl Ground {
             project.used_at = project.used_at.max(row.updated_at);
             if !has_ended {
                 project.open = Some(row.run);
-            } else if self.now.since(row.updated_at) >= self.order.older_than {
+            } else if self.hand.now.since(row.updated_at) >= self.order.older_than {
                 swept.items.extend(self.workspace(row.run, &charter));
             }
         }
+        swept.items.extend(self.branches(&rows));
+        swept.items.extend(self.binned());
         swept.items.extend(self.left_overs(&rows));
         swept.items.extend(self.caches(&projects));
         swept.items.extend(self.unreferenced());
@@ -96,10 +99,14 @@ impl Ground {
         if self.order.dry_run {
             return Some(item);
         }
-        Some(match runner::spool::clear_away(&dir) {
-            Ok(true) => item,
-            Ok(false) => stays(item, "its runner has not left yet"),
-            Err(error) => stays(item, view::with_causes(&error)),
+        let clear = || match runner::spool::clear_away(&dir) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("its runner has not left yet".to_owned()),
+            Err(error) => Err(view::with_causes(&error)),
+        };
+        Some(match self.hand.does("sweep.spool", run, clear) {
+            Ok(()) => item,
+            Err(why) => stays(item, why),
         })
     }
 
@@ -119,8 +126,9 @@ impl Ground {
             Ok(put_by) => return Some(stays(item, only_there(&put_by.skipped))),
             Err(error) => return Some(stays(item, view::with_causes(&error))),
         };
-        if let Err(error) = take_away(&room) {
-            return Some(stays(item, format!("it cannot be removed: {error}")));
+        let remove = || take_away(&room).map_err(|error| format!("it cannot be removed: {error}"));
+        if let Err(why) = self.hand.does("sweep.workspace", run, remove) {
+            return Some(stays(item, why));
         }
         item.note = Some(format!("its files stay in refs/regie/left/{run}"));
         Some(item)
@@ -133,6 +141,68 @@ impl Ground {
         let put_by = workspace.put_by(&run.to_string())?;
         tree.keep(&run.to_string(), &self.snapshots(run)?)?;
         Ok(put_by)
+    }
+
+    /// Branches of runs that have ended long ago, whose workspaces are gone.
+    fn branches(&self, rows: &[RunRow]) -> Vec<Item> {
+        let Some(after) = self.order.branches else { return Vec::new() };
+        let old = |row: &&RunRow| row.status == "ended" && self.hand.now.since(row.updated_at) >= after;
+        rows.iter().filter(old).filter_map(|row| self.branch(row.run)).collect()
+    }
+
+    fn branch(&self, run: RunId) -> Option<Item> {
+        // What stays with its workspace stays with its branch.
+        if self.layout.room(run).exists() {
+            return None;
+        }
+        let charter = Charter::read(&*self.journal, run).ok()?;
+        let tree = self.tree(charter.mission.project).ok()?;
+        let head = tree.branch_head(&charter.started.branch).ok()?;
+        let item = item("branch", run, 0);
+        if self.order.dry_run {
+            return Some(item);
+        }
+        let recycle = || {
+            let left = tree.left(&run.to_string()).map_err(|error| view::with_causes(&error))?;
+            tree.branch_recycle(&charter.started.branch, left.as_ref(), bin::seconds(self.hand.now))
+                .map_err(|error| view::with_causes(&error))
+        };
+        Some(match self.hand.does("sweep.branch", run, recycle) {
+            Ok(()) => {
+                let note = format!("{head} is in the bin: `regie bin restore {run}` brings it back");
+                Item { note: Some(note), ..item }
+            }
+            Err(why) => stays(item, why),
+        })
+    }
+
+    /// What has been in the bin for long enough.
+    fn binned(&self) -> Vec<Item> {
+        let Some(after) = self.order.bin else { return Vec::new() };
+        let bin = bin::Bin {
+            journal: Arc::clone(&self.journal),
+            records: Arc::clone(&self.records),
+            layout: self.layout.clone(),
+            now: self.hand.now,
+        };
+        let entries = match bin.list() {
+            Ok(entries) => entries,
+            Err(error) => return vec![stays(item("bin", "all of it", 0), view::with_causes(&error))],
+        };
+        let is_old = |at| self.hand.now.since(Timestamp(at)) >= after;
+        let old = entries.iter().filter(|entry| entry.at.is_some_and(is_old));
+        old.map(|entry| {
+            let item = item("bin", &entry.run, 0);
+            if self.order.dry_run {
+                return item;
+            }
+            let forget = || bin.forget(entry).map_err(|error| view::with_causes(&error));
+            match self.hand.does("sweep.bin", &entry.run, forget) {
+                Ok(()) => item,
+                Err(why) => stays(item, why),
+            }
+        })
+        .collect()
     }
 
     /// A git dir that is there. None is made: what it should hold would be missing.
@@ -174,10 +244,14 @@ impl Ground {
                 let item = item("left_over", path.display(), size::of(&path));
                 items.push(match self.order.dry_run {
                     true => item,
-                    false => match remove(&path) {
-                        Ok(()) => item,
-                        Err(error) => stays(item, format!("it cannot be removed: {error}")),
-                    },
+                    false => {
+                        let remove =
+                            || remove(&path).map_err(|error| format!("it cannot be removed: {error}"));
+                        match self.hand.does("sweep.left-over", path.display(), remove) {
+                            Ok(()) => item,
+                            Err(why) => stays(item, why),
+                        }
+                    }
                 });
             }
         }
@@ -189,7 +263,7 @@ impl Ground {
         let since = modified.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         since.is_some_and(|at| {
             let at = Timestamp(u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
-            self.now.since(at) >= DAY
+            self.hand.now.since(at) >= DAY
         })
     }
 
@@ -212,15 +286,17 @@ impl Ground {
                 items.push(stays(item, format!("run {run} is not over")));
                 continue;
             }
-            let gone = self.order.dry_run || {
+            let remove = || {
                 let removed = take_away(&self.layout.cache(id));
-                removed.is_ok()
+                removed.map_err(|_| "it cannot be removed; check its permissions".to_owned())
             };
-            if gone {
-                total = total.saturating_sub(bytes);
-                items.push(item);
-            } else {
-                items.push(stays(item, "it cannot be removed; check its permissions"));
+            let gone = if self.order.dry_run { Ok(()) } else { self.hand.does("sweep.cache", id, remove) };
+            match gone {
+                Ok(()) => {
+                    total = total.saturating_sub(bytes);
+                    items.push(item);
+                }
+                Err(why) => items.push(stays(item, why)),
             }
         }
         items
@@ -233,7 +309,29 @@ impl Ground {
             Ok(named) => named,
             Err(why) => return Some(stays(item, why)),
         };
-        let put_before = Timestamp(self.now.0.saturating_sub(DAY.max(self.order.older_than)));
+        let put_before = Timestamp(self.hand.now.0.saturating_sub(DAY.max(self.order.older_than)));
+        let old = self.old_artifacts(put_before, &named);
+        let bytes =
+            |of: &[(Digest, u64)]| of.iter().fold(0_u64, |all, (_, bytes)| all.saturating_add(*bytes));
+        if old.is_empty() || self.order.dry_run {
+            item.bytes = bytes(&old);
+            return (item.bytes > 0).then_some(item);
+        }
+        let discard = || {
+            let gone =
+                old.iter().filter(|(digest, _)| self.artifacts.discard(*digest, put_before).unwrap_or(false));
+            Ok(bytes(&gone.copied().collect::<Vec<_>>()))
+        };
+        match self.hand.does("sweep.artifacts", format!("{} that nothing refers to", old.len()), discard) {
+            Ok(freed) => item.bytes = freed,
+            Err(why) => return Some(stays(item, why)),
+        }
+        (item.bytes > 0).then_some(item)
+    }
+
+    /// Artifacts that were last put before an instant and that nothing names, with their sizes.
+    fn old_artifacts(&self, put_before: Timestamp, named: &HashSet<Digest>) -> Vec<(Digest, u64)> {
+        let mut old = Vec::new();
         for beginning in 0..=u8::MAX {
             for digest in self.artifacts.find(&format!("{beginning:02x}")).unwrap_or_default() {
                 let stored = self.artifacts.stored(digest).ok().flatten();
@@ -241,12 +339,10 @@ impl Ground {
                 if named.contains(&digest) {
                     continue;
                 }
-                if self.order.dry_run || self.artifacts.discard(digest, put_before).unwrap_or(false) {
-                    item.bytes = item.bytes.saturating_add(stored.bytes);
-                }
+                old.push((digest, stored.bytes));
             }
         }
-        (item.bytes > 0).then_some(item)
+        old
     }
 
     /// Every digest that stands in an event, in its content or in a record, wherever in it. More than the
@@ -293,7 +389,7 @@ impl Ground {
             return Some(item);
         }
         let collected = || -> Result<(), Error> {
-            for run in &project.runs {
+            for run in project.runs.iter().filter(|run| !bin::was_emptied(&*self.records, **run)) {
                 tree.keep(&run.to_string(), &self.snapshots(*run)?)?;
             }
             // A run may have begun meanwhile; its index would not be seen.
@@ -304,9 +400,10 @@ impl Ground {
             }
             Ok(tree.collect()?)
         };
-        match collected() {
+        let collect = || collected().map_err(|error| view::with_causes(&error));
+        match self.hand.does("sweep.objects", id, collect) {
             Ok(()) => item.bytes = before.saturating_sub(size::of(&dir)),
-            Err(error) => return Some(stays(item, view::with_causes(&error))),
+            Err(why) => return Some(stays(item, why)),
         }
         Some(item)
     }

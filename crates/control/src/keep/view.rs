@@ -78,6 +78,63 @@ pub struct Sweep {
     pub older_than: u64,
     /// What all caches may take together, in bytes.
     pub caches: u64,
+    /// How long ago a run must have ended for its branch to go into the bin, in milliseconds; without it none
+    /// does.
+    #[serde(default)]
+    pub branches: Option<u64>,
+    /// How long what is in the bin stays there, in milliseconds; without it everything does.
+    #[serde(default)]
+    pub bin: Option<u64>,
+}
+
+/// What a run left that is no branch any more, or that its branch does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binned {
+    /// The run.
+    pub run: String,
+    /// The goal.
+    pub goal: String,
+    /// The root of the owner's repository.
+    pub repository: String,
+    /// The branch that it was.
+    pub branch: String,
+    /// The head of the branch.
+    pub head: String,
+    /// `branch`: all of it is in the bin; `files`: the branch stands, and the bin has what its workspace held
+    /// beyond it.
+    pub what: String,
+    /// Since when the branch has been in the bin; `null` for files.
+    pub at: Option<u64>,
+}
+
+/// One entry of the bin, looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BinnedShown {
+    /// The entry.
+    pub entry: Binned,
+    /// What its files have changed since the run's start.
+    pub files: Vec<crate::api::File>,
+}
+
+/// A branch that came back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// The run.
+    pub run: String,
+    /// The branch, in Regie's git directory.
+    pub branch: String,
+    /// Its head.
+    pub head: String,
+    /// What the owner types to have it.
+    pub command: String,
+}
+
+/// What of the bin is to go for good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmptyBin {
+    /// These runs; with none named, all.
+    #[serde(default)]
+    pub runs: Vec<String>,
 }
 
 /// What went.
@@ -94,7 +151,7 @@ pub struct Swept {
 /// A thing that goes or stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
-    /// `workspace`, `spool`, `left_over`, `cache`, `artifacts` or `objects`.
+    /// `workspace`, `branch`, `bin`, `spool`, `left_over`, `cache`, `artifacts` or `objects`.
     pub what: String,
     /// The run or project, or a path.
     pub name: String,

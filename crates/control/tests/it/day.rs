@@ -52,7 +52,12 @@ fn begin(journal: &SqliteJournal, now: Timestamp, number: u8) -> RunId {
     let (run, lease) = (RunId::new(now.0, [number; 10]), LeaseId::new(now.0, [number; 10]));
     let granted = Lease {
         id: lease,
-        run,
+        run: Some(run),
+        parent: None,
+        paths: domain::Grants::default(),
+        budget: None,
+        labels: None,
+        granted_at: None,
         principal: "agent:coder".into(),
         on_behalf_of: "human:owner".into(),
         purpose: "spend".into(),

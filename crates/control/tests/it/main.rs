@@ -2,6 +2,7 @@
 //! scripted model. Only the runner and its jail are replaced: by something that works on the files.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod authority;
 mod catalogue;
 mod day;
 mod fork;

@@ -190,7 +190,13 @@ fn a_conflict_that_was_told_is_resolved_once_in_a_fork_too() {
 
 /// Takes away all that may go of what is over.
 fn sweep(world: &World) {
-    let order = control::keep::view::Sweep { dry_run: false, older_than: 0, caches: u64::MAX };
+    let order = control::keep::view::Sweep {
+        dry_run: false,
+        older_than: 0,
+        caches: u64::MAX,
+        branches: None,
+        bin: None,
+    };
     let swept = world.block(world.control().sweep(order)).unwrap();
     assert!(swept.items.iter().any(|item| item.what == "workspace" && item.goes), "{swept:?}");
 }

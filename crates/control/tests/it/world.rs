@@ -213,6 +213,7 @@ impl World {
     /// A mission that mends the sum.
     pub(crate) fn mission(&self) -> StartMission {
         StartMission {
+            lease: api::LeaseWanted::default(),
             goal: "Make the check pass".into(),
             project: self.project().display().to_string(),
             done: vec![CHECK.into()],
@@ -432,6 +433,10 @@ impl<T: Records> Records for Breakable<T> {
             return Err(RecordError::Storage("no space left".into()));
         }
         self.part.put(kind, key, expected, body)
+    }
+
+    fn put_all(&self, writes: &[kernel::port::Put<'_>]) -> Result<(), RecordError> {
+        self.part.put_all(writes)
     }
 
     fn kinds(&self) -> Result<Vec<String>, RecordError> {

@@ -38,6 +38,24 @@ pub(super) fn put(connection: &Connection, write: &Write) -> Result<Result<u64, 
     Ok(Ok(next))
 }
 
+/// Writes all of them, or none.
+pub(super) fn put_all(connection: &Connection, writes: &[Write]) -> Result<Result<(), RecordError>, Failure> {
+    for Write { kind, key, expected, .. } in writes {
+        let current = version(connection, kind, key)?.unwrap_or(0);
+        if current != *expected {
+            let (kind, key, expected) = (kind.clone(), key.clone(), *expected);
+            return Ok(Err(RecordError::Moved { kind, key, current, expected }));
+        }
+    }
+    for write in writes {
+        // A key that is there twice has moved by now: the batch is not written then.
+        if let Err(error) = put(connection, write)? {
+            return Err(Failure { text: error.to_string(), fatal: false });
+        }
+    }
+    Ok(Ok(()))
+}
+
 pub(super) fn get(connection: &Connection, kind: &str, key: &str) -> Result<Option<Record>, RecordError> {
     let read = || {
         connection

@@ -25,6 +25,7 @@ pub(super) enum Order {
     Renew(Claim, Timestamp, Answer<(), ClaimError>),
     Release(Claim, Answer<(), ClaimError>),
     Put(record::Write, Answer<u64, RecordError>),
+    PutAll(Vec<record::Write>, Answer<(), RecordError>),
     /// Not within a transaction, so never part of a batch.
     Fold(Answer<(), JournalError>),
 }
@@ -180,6 +181,7 @@ impl Writer {
             }
             Order::Release(claim, answer) => judge(answer, claim::release(connection, &claim), judged),
             Order::Put(write, answer) => judge(answer, record::put(connection, &write), judged),
+            Order::PutAll(writes, answer) => judge(answer, record::put_all(connection, &writes), judged),
             // Never in a batch.
             Order::Fold(answer) => judge(answer, Ok(Err(Failure::stopped().into())), judged),
         }
@@ -239,6 +241,7 @@ impl Order {
             Self::Claim(_, answer) => unjudged(answer),
             Self::Renew(_, _, answer) | Self::Release(_, answer) => unjudged(answer),
             Self::Put(_, answer) => unjudged(answer),
+            Self::PutAll(_, answer) => unjudged(answer),
             Self::Fold(answer) => unjudged(answer),
         }
     }

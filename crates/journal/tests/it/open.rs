@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
 use journal::{OpenError, SqliteJournal};
-use kernel::port::{Journal, Records};
+use kernel::port::{Journal, Put, RecordError, Records};
 use rusqlite::Connection;
 use tempfile::TempDir;
 use testkit::suite::history::Chain;
@@ -160,4 +160,19 @@ fn while_another_program_holds_the_file_nothing_is_acknowledged_and_later_it_goe
     drop(raw);
     journal.create(start).unwrap();
     assert_eq!(journal.runs(false, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn records_that_are_written_together_are_all_written_or_none() {
+    let scratch = tempfile::tempdir().unwrap();
+    let journal = SqliteJournal::open(scratch.path().join("regie.db")).unwrap();
+    let put = |key, expected, body| Put { kind: "lease", key, expected, body };
+    journal.put_all(&[put("a", 0, b"1"), put("b", 0, b"1")]).unwrap();
+    let moved = journal.put_all(&[put("a", 1, b"2"), put("b", 0, b"2"), put("c", 0, b"2")]);
+    assert!(matches!(moved, Err(RecordError::Moved { key, current: 1, expected: 0, .. }) if key == "b"));
+    assert!(journal.put_all(&[put("a", 1, b"2"), put("a", 2, b"3")]).is_err(), "each is written once");
+    journal.put_all(&[]).unwrap();
+    let rows: Vec<_> =
+        journal.list("lease").unwrap().into_iter().map(|row| (row.key, row.version, row.body)).collect();
+    assert_eq!(rows, [("a".to_owned(), 1, b"1".to_vec()), ("b".to_owned(), 1, b"1".to_vec())]);
 }

@@ -15,6 +15,19 @@ pub struct Record {
     pub body: Vec<u8>,
 }
 
+/// One of several records that are written together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Put<'a> {
+    /// The kind.
+    pub kind: &'a str,
+    /// The key within the kind.
+    pub key: &'a str,
+    /// The version that must be there, 0 for none.
+    pub expected: u64,
+    /// The new body.
+    pub body: &'a [u8],
+}
+
 /// Why a record could not be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
@@ -55,6 +68,16 @@ pub trait Records: Send + Sync {
     /// # Errors
     /// When somebody else wrote in between or the write fails.
     fn put(&self, kind: &str, key: &str, expected: u64, body: &[u8]) -> Result<u64, RecordError>;
+
+    /// Writes several records together: all of them, or none when one is not at the version that is expected
+    /// of it. Durable when it returns. Who cannot says so, and writes none.
+    ///
+    /// # Errors
+    /// When somebody else wrote one of them in between, or the write fails.
+    fn put_all(&self, writes: &[Put<'_>]) -> Result<(), RecordError> {
+        let _ = writes;
+        Err(RecordError::Storage("several records cannot be written together".into()))
+    }
 
     /// The kinds that there are. Who cannot tell says so: then nothing may be taken for unreferenced.
     ///

@@ -191,6 +191,70 @@ impl Client {
         self.post("/sweep", order).await
     }
 
+    pub(crate) async fn bin_list(&self) -> Result<Vec<api::Binned>, Error> {
+        self.get("/bin").await
+    }
+
+    pub(crate) async fn bin_fetch(&self, run: &str) -> Result<api::BinnedShown, Error> {
+        self.get(&format!("/bin/{}", name(run)?)).await
+    }
+
+    pub(crate) async fn bin_restore(&self, run: &str) -> Result<api::Restored, Error> {
+        self.post(&format!("/bin/{}/restore", name(run)?), &()).await
+    }
+
+    pub(crate) async fn bin_empty(&self, order: &api::EmptyBin) -> Result<Vec<api::Binned>, Error> {
+        self.post("/bin/empty", order).await
+    }
+
+    pub(crate) async fn project_export(&self, wanted: &api::Export) -> Result<api::Carried, Error> {
+        self.post("/export", wanted).await
+    }
+
+    pub(crate) async fn project_import(&self, wanted: &api::Import) -> Result<api::Carried, Error> {
+        self.post("/import", wanted).await
+    }
+
+    pub(crate) async fn who_changed(&self, wanted: &api::WhoChanged) -> Result<Vec<api::Changed>, Error> {
+        self.post("/audit/changed", wanted).await
+    }
+
+    pub(crate) async fn lease_list(&self, all: bool) -> Result<Vec<api::Lease>, Error> {
+        self.get(&format!("/leases?all={all}")).await
+    }
+
+    pub(crate) async fn lease_fetch(&self, lease: &str) -> Result<api::LeaseRecord, Error> {
+        self.get(&format!("/leases/{}", name(lease)?)).await
+    }
+
+    pub(crate) async fn lease_mint(&self, wanted: &api::MintLease) -> Result<api::Minted, Error> {
+        self.post("/leases", wanted).await
+    }
+
+    pub(crate) async fn lease_revoke(&self, lease: &str) -> Result<api::Lease, Error> {
+        self.post(&format!("/leases/{}/revoke", name(lease)?), &()).await
+    }
+
+    pub(crate) async fn role_list(&self) -> Result<Vec<api::Role>, Error> {
+        self.get("/roles").await
+    }
+
+    pub(crate) async fn act_list(&self) -> Result<Vec<api::Act>, Error> {
+        self.get("/acts").await
+    }
+
+    pub(crate) async fn halt_fetch(&self) -> Result<api::Halt, Error> {
+        self.get("/halt").await
+    }
+
+    pub(crate) async fn halt_raise(&self, wanted: &api::RaiseHalt) -> Result<api::Halt, Error> {
+        self.post("/halt", wanted).await
+    }
+
+    pub(crate) async fn halt_lift(&self) -> Result<api::Halt, Error> {
+        self.post("/halt/lift", &()).await
+    }
+
     pub(crate) async fn audit_verify(&self) -> Result<api::Audit, Error> {
         self.post("/audit/verify", &()).await
     }

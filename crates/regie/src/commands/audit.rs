@@ -1,8 +1,24 @@
-//! `regie audit verify`: the record, link by link.
+//! `regie audit verify`: the record, link by link. `regie audit who-changed`: where a line comes from. `regie audit acts`:
+//! what was done outside of any run.
 
-use super::Context;
+use std::path::{Path, PathBuf};
+
+use control::api::{Changed, WhoChanged};
+
+use super::{Context, lease};
 use crate::failure::{Exit, Failure};
-use crate::screen::{self, style, text};
+use crate::screen::{self, clock, style, text};
+
+pub(super) async fn acts(context: &Context) -> Result<Exit, Failure> {
+    let acts = context.connect().await?.act_list().await?;
+    if context.json {
+        screen::put_json(&acts)?;
+        return Ok(Exit::Done);
+    }
+    let shown: String = acts.iter().map(|act| format!("{}\n", text::line(&lease::act_line(act)))).collect();
+    screen::put(if acts.is_empty() { "nothing was done outside of runs\n" } else { &shown })?;
+    Ok(Exit::Done)
+}
 
 pub(super) async fn verify(context: &Context) -> Result<Exit, Failure> {
     let audit = context.connect().await?.audit_verify().await?;
@@ -35,4 +51,78 @@ pub(super) async fn verify(context: &Context) -> Result<Exit, Failure> {
         screen::hint("keep a copy of the home as it is, and compare it with your last backup")?;
     }
     Ok(exit)
+}
+
+pub(super) async fn who_changed(context: &Context, place: &str) -> Result<Exit, Failure> {
+    let (path, line) = parted(place);
+    let here = std::env::current_dir().map_err(|error| Failure::new(format!("where is this? {error}")))?;
+    let owner = store::Tree::inspect(&here).map_err(|error| Failure::new(error.to_string()))?;
+    let whole = std::path::absolute(&path).map_err(|error| Failure::new(format!("{path}: {error}")))?;
+    let outside = || Failure::new(format!("{path} is not below {}", owner.root.display()));
+    let below = resolved(&whole).strip_prefix(&owner.root).map(Path::to_owned).map_err(|_| outside())?;
+    let named = |path: PathBuf| path.into_os_string().into_string().map_err(|_| outside());
+    let wanted = WhoChanged { project: named(owner.root.clone())?, path: named(below)?, line };
+    let changed = context.connect().await?.who_changed(&wanted).await?;
+    if context.json {
+        screen::put_json(&changed)?;
+        return Ok(Exit::Done);
+    }
+    screen::put(&changed.iter().map(shown).collect::<String>())?;
+    Ok(Exit::Done)
+}
+
+/// The path with its directory as it is on disk: the root of a repository is given so, too.
+fn resolved(path: &Path) -> PathBuf {
+    let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+    match (parent, path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// A file, and the line after the last colon where there is a number.
+fn parted(place: &str) -> (String, Option<u64>) {
+    let parts = place.rsplit_once(':').and_then(|(path, line)| Some((path, line.parse().ok()?)));
+    match parts {
+        Some((path, line)) if line > 0 && !path.is_empty() => (path.to_owned(), Some(line)),
+        _ => (place.to_owned(), None),
+    }
+}
+
+fn shown(changed: &Changed) -> String {
+    let last = changed.first.saturating_add(changed.lines).saturating_sub(1);
+    let lines = match changed.lines {
+        1 => format!("line {last}"),
+        _ => format!("lines {}-{last}", changed.first),
+    };
+    let subject = text::short(&text::line(&changed.subject), 60);
+    let commit = text::short_hash(&changed.commit);
+    let mut shown =
+        format!("{}  {commit}  {} UTC  {subject}\n", style::bold(&lines), clock::moment(changed.at));
+    let Some(origin) = &changed.origin else {
+        shown.push_str(&format!("  by {}; no run of this home has it on record\n", text::line(&changed.by)));
+        return shown;
+    };
+    let who = format!("{} for {}", text::line(&origin.principal), text::line(&origin.on_behalf_of));
+    shown.push_str(&format!("  by {who}, {}, {}\n", text::line(&origin.run), text::line(&origin.lease)));
+    shown.push_str(&match (&origin.gate, &origin.approved_by, &origin.rule) {
+        (Some(gate), Some(by), _) => format!("  approved by {} at {}\n", text::line(by), text::line(gate)),
+        (_, _, Some(rule)) => format!("  merged by rule: {}\n", text::line(rule)),
+        _ => "  not merged yet\n".to_owned(),
+    });
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_file_and_maybe_a_line() {
+        let parted = |place| parted(place);
+        assert_eq!(parted("a/b.rs:12"), ("a/b.rs".into(), Some(12)));
+        for whole in ["a/b.rs", "a:b", "a:0", ":7", "a:-1", "a:", "C:x"] {
+            assert_eq!(parted(whole), (whole.into(), None));
+        }
+    }
 }

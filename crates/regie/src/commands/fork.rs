@@ -30,6 +30,7 @@ pub(super) async fn run(context: &Context, args: args::Fork) -> Result<Exit, Fai
         approve_merge: args.beginning.yes,
         allow_unjailed: args.beginning.allow_unjailed,
         record: replay::place(args.beginning.record.as_deref())?,
+        lease: args.reach.wanted(),
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;

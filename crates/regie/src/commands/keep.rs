@@ -66,6 +66,8 @@ pub(super) async fn sweep(context: &Context, args: &args::Gc) -> Result<Exit, Fa
         dry_run: args.dry_run,
         older_than: args.older_than.unwrap_or_else(|| config.amount(Key::KeepWorkspaces)),
         caches: config.amount(Key::KeepCaches),
+        branches: Some(config.amount(Key::KeepBranches)),
+        bin: Some(config.amount(Key::KeepBin)),
     };
     let swept = context.connect().await?.sweep(&order).await?;
     if context.json {

@@ -1,6 +1,8 @@
 //! What each command does: mostly one request, and its answer shown.
 
+mod archive;
 mod audit;
+mod bin;
 mod catalogue;
 mod config;
 mod costs;
@@ -8,7 +10,9 @@ mod count;
 mod fork;
 mod gate;
 mod goal;
+mod halt;
 mod keep;
+mod lease;
 mod log;
 mod model_script;
 mod notify;
@@ -29,6 +33,8 @@ use models::network::{CERT_DIR_ENV, CERT_FILE_ENV};
 
 pub(crate) use config::place;
 pub(crate) use count::Count;
+pub(crate) use halt::Halt;
+pub(crate) use lease::{Lease, Reach};
 pub(crate) use policy::Policy;
 pub(crate) use sandbox::Sandbox;
 
@@ -106,9 +112,17 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Gate(Gate::WasDone(one)) => gate::answer(context, &one.gate, "was_done").await,
         Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
         Command::Policy(policy) => policy::run(context, policy).await,
-        Command::Audit(_) => audit::verify(context).await,
+        Command::Audit(args::Audit::Verify) => audit::verify(context).await,
+        Command::Audit(args::Audit::WhoChanged(args)) => audit::who_changed(context, &args.place).await,
+        Command::Export(args) => archive::export(context, args).await,
+        Command::Import(args) => archive::import(context, args).await,
+        Command::Lease(command) => lease::run(context, command).await,
+        Command::Roles => lease::roles(context).await,
+        Command::Halt(args) => halt::run(context, args).await,
+        Command::Audit(args::Audit::Acts) => audit::acts(context).await,
         Command::Du => keep::usage(context).await,
         Command::Gc(args) => keep::sweep(context, &args).await,
+        Command::Bin(args) => bin::run(context, args).await,
         Command::Notify(args::Notify::Test) => notify::test(context).await,
         Command::Init(args) => init::run(&context.home, context.json, &args).await,
         Command::Config(args) => config::run(context, args),

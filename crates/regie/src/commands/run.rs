@@ -64,6 +64,7 @@ pub(super) async fn run(context: &Context, args: args::Run) -> Result<Exit, Fail
         }),
         services: config.services().into_iter().map(|(service, _)| service).collect(),
         record: replay::place(args.beginning.record.as_deref())?,
+        lease: args.reach.within(&config, followed.is_some())?,
         vendor: vendor.clone(),
     };
     let client = context.connect().await?;
@@ -170,6 +171,7 @@ fn header(
         }
         _ => shown.push_str(&criteria(&wanted.done, config)),
     }
+    shown.push_str(&lease(&wanted.lease));
     if let Some(run) = followed {
         shown.push_str(&row("follows", &text::line(&run.run)));
     }
@@ -189,6 +191,16 @@ fn header(
     shown.push_str(&row("run", &text::line(&started.run)));
     shown.push('\n');
     shown
+}
+
+/// What the run is held to, where it is held to less than everything.
+fn lease(wanted: &api::LeaseWanted) -> String {
+    let said = |name: &str, list: &Option<Vec<String>>| {
+        list.as_ref().map(|list| format!("{name} {}", text::line(&list.join(", "))))
+    };
+    let parts = [said("tools", &wanted.tools), said("read", &wanted.read), said("write", &wanted.write)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { String::new() } else { row("lease", &parts.join(" · ")) }
 }
 
 /// The definition of done, and whose it is.

@@ -13,6 +13,10 @@ const DAY_NANODOLLARS: u64 = 10 * DOLLAR;
 
 /// How long the workspace of a run that has ended is kept, in milliseconds: two weeks.
 const KEEP_MILLIS: u64 = 14 * 86_400_000;
+/// How long the branch of a run that has ended stays one, in milliseconds: thirty days.
+const KEEP_BRANCHES_MILLIS: u64 = 30 * 86_400_000;
+/// How long the bin keeps what is in it, in milliseconds: ninety days.
+const KEEP_BIN_MILLIS: u64 = 90 * 86_400_000;
 /// What all caches may take, in bytes.
 const KEEP_BYTES: u64 = 10 << 30;
 
@@ -43,19 +47,28 @@ pub(crate) enum Key {
     DeliverySign,
     DeliveryHooks,
     Setup,
+    LeaseTools,
+    LeaseRead,
+    LeaseWrite,
     NotifyDesktop,
     NotifyWebhook,
     NotifyEvents,
     NotifySecretEnv,
     KeepWorkspaces,
     KeepCaches,
+    KeepBranches,
+    KeepBin,
+    LimitMemory,
+    LimitProcesses,
+    LimitDisk,
+    LimitFiles,
     ExportAllow,
     ExportAsk,
     ExportDeny,
 }
 
 /// All keys, in the order in which files and `explain` have them.
-pub(crate) const KEYS: [Key; 22] = [
+pub(crate) const KEYS: [Key; 31] = [
     Key::Done,
     Key::Model,
     Key::Effort,
@@ -69,12 +82,21 @@ pub(crate) const KEYS: [Key; 22] = [
     Key::DeliverySign,
     Key::DeliveryHooks,
     Key::Setup,
+    Key::LeaseTools,
+    Key::LeaseRead,
+    Key::LeaseWrite,
     Key::NotifyDesktop,
     Key::NotifyWebhook,
     Key::NotifyEvents,
     Key::NotifySecretEnv,
     Key::KeepWorkspaces,
     Key::KeepCaches,
+    Key::KeepBranches,
+    Key::KeepBin,
+    Key::LimitMemory,
+    Key::LimitProcesses,
+    Key::LimitDisk,
+    Key::LimitFiles,
     Key::ExportAllow,
     Key::ExportAsk,
     Key::ExportDeny,
@@ -97,12 +119,21 @@ impl Key {
             Self::DeliverySign => ("delivery", "sign"),
             Self::DeliveryHooks => ("delivery", "hooks"),
             Self::Setup => ("run", "setup"),
+            Self::LeaseTools => ("lease", "tools"),
+            Self::LeaseRead => ("lease", "read"),
+            Self::LeaseWrite => ("lease", "write"),
             Self::NotifyDesktop => ("notify", "desktop"),
             Self::NotifyWebhook => ("notify", "webhook"),
             Self::NotifyEvents => ("notify", "events"),
             Self::NotifySecretEnv => ("notify", "webhook_secret_env"),
             Self::KeepWorkspaces => ("keep", "workspaces"),
             Self::KeepCaches => ("keep", "caches"),
+            Self::KeepBranches => ("keep", "branches"),
+            Self::KeepBin => ("keep", "bin"),
+            Self::LimitMemory => ("limits", "memory"),
+            Self::LimitProcesses => ("limits", "processes"),
+            Self::LimitDisk => ("limits", "disk"),
+            Self::LimitFiles => ("limits", "files"),
             Self::ExportAllow => ("export", "allow"),
             Self::ExportAsk => ("export", "ask"),
             Self::ExportDeny => ("export", "deny"),
@@ -153,6 +184,16 @@ impl Key {
                 "Whether your own post-merge hook runs after a delivery. One that lies in the tree never does.\n\
                  What your hook starts in the tree may be an agent's work, and runs outside the jail."
             }
+            Self::LeaseTools => {
+                "The tools that agents have here, by name; all where this is left out. `--tools` can name fewer."
+            }
+            Self::LeaseRead => {
+                "The files that agents may read here, as patterns; all where this is left out. It can only narrow what\n\
+                 `--read` and `--write` say."
+            }
+            Self::LeaseWrite => {
+                "The files that agents may write here. Tools that write beside the sources need a pattern of theirs."
+            }
             Self::NotifyDesktop => "Whether gates and ends show on your desktop, through `notify-send`.",
             Self::NotifyWebhook => {
                 "An address, or a list of them, that gates and ends are posted to as JSON: https, or http on\n\
@@ -169,6 +210,19 @@ impl Key {
                  stays in Regie's git directory."
             }
             Self::KeepCaches => "What the caches of all projects may take together; the least used go first.",
+            Self::KeepBranches => {
+                "How long the branch of a run that has ended stays one. Then it goes into the bin (`regie bin`)."
+            }
+            Self::KeepBin => "How long what is in the bin stays there.",
+            Self::LimitMemory => {
+                "Memory of one step with all that it starts, and of each of its processes: half of this machine's\n\
+                 unless you say otherwise."
+            }
+            Self::LimitProcesses => "Processes and threads of one step at once.",
+            Self::LimitDisk => {
+                "What one step may write to disk, and never more than nine tenths of what is free there."
+            }
+            Self::LimitFiles => "Files that one step may make.",
             Self::ExportAllow => {
                 "What a merge may change of what others execute or trust without being asked about: kinds, as\n\
                  \"build\", or paths, as \"scripts/\". All else of that is asked about, also with `--yes`."
@@ -189,22 +243,26 @@ impl Key {
             Self::Model | Self::LocalUrl | Self::Setup => Kind::Text,
             Self::Effort => Kind::Effort,
             Self::MaxDollars | Self::DayMaxDollars => Kind::Dollars,
-            Self::MaxTurns | Self::MaxTokens => Kind::Count,
+            Self::MaxTurns | Self::MaxTokens | Self::LimitProcesses | Self::LimitFiles => Kind::Count,
             Self::MaxTime => Kind::Span,
             Self::Batch | Self::DeliverySign | Self::DeliveryHooks | Self::NotifyDesktop => Kind::Switch,
             Self::NotifyWebhook => Kind::Addresses,
             Self::NotifyEvents => Kind::Events,
             Self::NotifySecretEnv => Kind::Text,
-            Self::KeepWorkspaces => Kind::Age,
-            Self::KeepCaches => Kind::Size,
+            Self::KeepWorkspaces | Self::KeepBranches | Self::KeepBin => Kind::Age,
+            Self::KeepCaches | Self::LimitMemory | Self::LimitDisk => Kind::Size,
             Self::ExportAllow | Self::ExportAsk | Self::ExportDeny => Kind::Findings,
+            Self::LeaseTools => Kind::Tools,
+            Self::LeaseRead | Self::LeaseWrite => Kind::Patterns,
         }
     }
 
     /// Whether it may stand in a file of this level.
     pub(crate) const fn may_stand(self, level: Level) -> bool {
         match self {
-            Self::Done | Self::Setup => matches!(level, Level::Project),
+            Self::Done | Self::Setup | Self::LeaseTools | Self::LeaseRead | Self::LeaseWrite => {
+                matches!(level, Level::Project)
+            }
             Self::LocalUrl
             | Self::DayMaxDollars
             | Self::DeliverySign
@@ -215,6 +273,12 @@ impl Key {
             | Self::NotifySecretEnv
             | Self::KeepWorkspaces
             | Self::KeepCaches
+            | Self::KeepBranches
+            | Self::KeepBin
+            | Self::LimitMemory
+            | Self::LimitProcesses
+            | Self::LimitDisk
+            | Self::LimitFiles
             | Self::ExportAllow
             | Self::ExportAsk
             | Self::ExportDeny => matches!(level, Level::Installation),
@@ -270,9 +334,17 @@ impl Key {
             Self::NotifyWebhook | Self::ExportAllow | Self::ExportAsk | Self::ExportDeny => {
                 Value::Names(Vec::new())
             }
+            Self::LeaseTools => Value::Names(Vec::new()),
+            Self::LeaseRead | Self::LeaseWrite => Value::Names(vec!["**".into()]),
             Self::NotifyEvents => Value::Names(owner::EVENTS.map(str::to_owned).into()),
             Self::KeepWorkspaces => Value::Age(KEEP_MILLIS),
             Self::KeepCaches => Value::Size(KEEP_BYTES),
+            Self::KeepBranches => Value::Age(KEEP_BRANCHES_MILLIS),
+            Self::KeepBin => Value::Age(KEEP_BIN_MILLIS),
+            Self::LimitMemory => Value::Size(sandbox::Limits::of_this_machine().memory_bytes),
+            Self::LimitProcesses => Value::Count(sandbox::Limits::default().processes),
+            Self::LimitDisk => Value::Size(sandbox::Limits::default().disk_bytes),
+            Self::LimitFiles => Value::Count(sandbox::Limits::default().disk_files),
         }
     }
 }

@@ -30,6 +30,10 @@ pub(super) enum Kind {
     Events,
     /// What the export gate finds: kinds, and patterns of paths.
     Findings,
+    /// Names of tools.
+    Tools,
+    /// Patterns of files.
+    Patterns,
     /// An age as `14d`; nothing is an age too.
     Age,
     /// A size as `10 GiB`.
@@ -83,6 +87,10 @@ impl Kind {
             (Self::Events, _) => Err(owner::EVENTS_WANTED.into()),
             (Self::Findings, DeValue::Array(items)) => owner::names(items, owner::finding),
             (Self::Findings, _) => Err(owner::FINDINGS_WANTED.into()),
+            (Self::Tools, DeValue::Array(items)) => owner::names(items, tool),
+            (Self::Tools, _) => Err("expected a list of tools, as [\"read\", \"edit\"]".into()),
+            (Self::Patterns, DeValue::Array(items)) => owner::names(items, pattern),
+            (Self::Patterns, _) => Err("expected a list of patterns, as [\"src/**\"]".into()),
             (Self::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
             (Self::Switch, _) => Err("expected true or false".into()),
             (Self::Text | Self::Effort | Self::Span | Self::Age | Self::Size, DeValue::String(text)) => {
@@ -126,8 +134,22 @@ impl Kind {
             Self::Switch | Self::Addresses | Self::Events | Self::Findings => {
                 Err("it is said in config.toml only".into())
             }
+            Self::Tools | Self::Patterns => Err("it is said in regie.toml only".into()),
         }
     }
+}
+
+/// The name of a tool, whether there is one or not.
+fn tool(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() || text.chars().any(char::is_control) {
+        true => Err("a tool has a name, as `read`".into()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// A pattern of files.
+fn pattern(text: &str) -> Result<String, String> {
+    text.parse::<domain::Pattern>().map(|pattern| pattern.to_string()).map_err(|error| error.to_string())
 }
 
 impl Value {

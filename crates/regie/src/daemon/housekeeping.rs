@@ -57,6 +57,7 @@ async fn follow(control: &Arc<Control>, runner: &RunnerExecutor) {
                     fences.remove(&run);
                     runner.close(run);
                     control.release(run);
+                    control.lease_end(run).await;
                     super::keeping::clear_spool(control, run);
                 }
                 Fact::Parked { .. } => runner.close(run),

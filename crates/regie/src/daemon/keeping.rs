@@ -72,8 +72,10 @@ async fn sweep(control: &Control, home: &Home) {
         dry_run: false,
         older_than: config.amount(Key::KeepWorkspaces),
         caches: config.amount(Key::KeepCaches),
+        branches: Some(config.amount(Key::KeepBranches)),
+        bin: Some(config.amount(Key::KeepBin)),
     };
-    match control.sweep(order).await {
+    match control.sweep_due(order).await {
         Ok(swept) => {
             tracing::info!(freed = swept.freed, things = swept.items.len(), "the home was swept");
             for item in swept.items.iter().filter(|item| !item.goes) {

@@ -137,8 +137,9 @@ fn assemble(home: &Home, clock: Arc<dyn Clock>) -> Result<Assembled> {
     let launcher = sandbox::Launcher::this_binary();
     let jail = sandbox::overall(&sandbox::support(&launcher));
     let runner = {
-        let (journal, layout, home) = (Arc::clone(&journal), layout.clone(), home.clone());
-        let configs = move |run: RunId| runner_config(&*journal, &layout, &home, &program, run);
+        let (journal, records) = (Arc::clone(&journal), Arc::clone(&sqlite));
+        let (layout, home) = (layout.clone(), home.clone());
+        let configs = move |run: RunId| runner_config(&*journal, &*records, &layout, &home, &program, run);
         Arc::new(RunnerExecutor::new(
             Arc::new(configs),
             Arc::clone(&artifacts) as _,
@@ -261,6 +262,7 @@ fn outside_tools() -> Result<Vec<Outside>> {
 
 fn runner_config(
     journal: &dyn Journal,
+    records: &dyn Records,
     layout: &Layout,
     home: &Home,
     program: &std::path::Path,
@@ -273,11 +275,17 @@ fn runner_config(
     if charter.mission.allow_unjailed {
         config.posture = sandbox::Posture::Ask;
     }
-    config.git = store::Scratch::open(&layout.workspace(run)).map(|scratch| runner::config::Git {
+    let lease = trust::leases::read(records, charter.started.lease)
+        .map_err(|error| Refused { code: "run.lease".into(), hint: domain::causes::in_full(&error) })?;
+    config.paths = lease.paths;
+    let scratch = store::Scratch::open(&layout.workspace(run));
+    // The history holds all files, whatever the lease shows of them.
+    config.git = scratch.filter(|_| config.paths.reads_everything()).map(|scratch| runner::config::Git {
         dir: scratch.git_dir(),
         given: scratch.given(),
         told: scratch.told(),
     });
+    config.limits = limits(home)?;
     config.withheld = charter.mission.withheld;
     config.services = charter.mission.services;
     config.given = given(home, std::path::Path::new(&charter.mission.repository))?;
@@ -294,6 +302,21 @@ fn runner_config(
         config.setup_env = found.setup_env;
     }
     Ok(config)
+}
+
+/// What a step may use up, as the owner has it now.
+fn limits(home: &Home) -> Result<sandbox::Limits, Refused> {
+    let config = config::of_installation(home).map_err(|error| Refused {
+        code: "run.configuration".into(),
+        hint: format!("{error}; {}", error.mend()),
+    })?;
+    Ok(sandbox::Limits {
+        memory_bytes: config.amount(config::Key::LimitMemory),
+        processes: config.amount(config::Key::LimitProcesses),
+        disk_bytes: config.amount(config::Key::LimitDisk),
+        disk_files: config.amount(config::Key::LimitFiles),
+        ..sandbox::Limits::default()
+    })
 }
 
 /// The variables that the files give to steps, with their values as they are now.

@@ -141,6 +141,10 @@ async fn daemon(home: &Home) -> Check {
             Check::new(id, Status::Warn, found)
                 .mend(format!("run `kill {}`: the next command starts this one, and runs go on", hello.pid))
         }
+        Ok(hello) if hello.is_halted && hello.api == control::api::VERSION => {
+            Check::new(id, Status::Warn, format!("process {}: everything is halted", hello.pid))
+                .mend("run `regie halt --show` for the reason, and `regie halt --lift` to go on")
+        }
         Ok(hello) if hello.api == control::api::VERSION => {
             Check::new(id, Status::Ok, format!("Regie {} runs as process {}", hello.version, hello.pid))
         }

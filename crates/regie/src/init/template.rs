@@ -49,6 +49,9 @@ pub(super) fn project(toolchains: &[Toolchain]) -> String {
         Key::Done => done(toolchains),
         Key::Setup => setup(toolchains),
         Key::Effort => EFFORT.into(),
+        Key::LeaseTools => {
+            "# tools = [\"read\", \"list\", \"search\", \"edit\", \"write\", \"shell\"]\n".into()
+        }
         _ => format!("# {} = {}\n", key.path().1, key.built_in().written()),
     });
     text.push_str(BESIDE);
@@ -134,7 +137,10 @@ mod tests {
     #[test]
     fn the_files_as_written() {
         insta::assert_snapshot!("project", of(&[("Cargo.toml", ""), ("Makefile", "test:\n")]));
-        insta::assert_snapshot!("installation", installation());
+        // Each machine has a memory of its own.
+        let memory = format!("# memory = {}\n", Key::LimitMemory.built_in().written());
+        assert!(installation().contains(&memory));
+        insta::assert_snapshot!("installation", installation().replace(&memory, "# memory = \"4 GiB\"\n"));
     }
 
     /// Every key is in one of the files; read as they are they say the criteria and nothing else, and

@@ -354,6 +354,25 @@ fn a_full_tmp_is_the_steps_own() {
 }
 
 #[test]
+fn what_a_step_may_use_up_is_the_owners_to_say() {
+    let prison = Prison::new(|_| {
+        vec![
+            "mkdir many; cd many; for i in $(seq 20000); do : > $i; done; sleep 20".into(),
+            "for i in 1 2 3 4 5 6 7 8; do head -c 10000000 /dev/zero > big$i; done; sleep 20".into(),
+            "rm -rf many big*; echo still served".into(),
+        ]
+    });
+    crate::export::write_rules(&prison.world, "[limits]\ndisk = \"32 MiB\"\nfiles = 500\n");
+    let said = prison.serve();
+    for (said, words) in
+        said.iter().zip(["[limit of 500 new files reached", "[disk limit of 32 MiB of new data"])
+    {
+        assert!(said.starts_with(words) && said.contains("remove what is not needed"), "{said}");
+    }
+    assert_eq!(said[2], "still served\n");
+}
+
+#[test]
 fn the_owners_repository_waits_unchanged_and_its_tests_run() {
     let prison = Prison::new(|root| {
         let project = root.join("project").display().to_string();

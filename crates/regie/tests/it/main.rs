@@ -1,8 +1,10 @@
 //! The command line as its users meet it: the real binary, the real daemon, a scripted model.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that cannot go on has failed")]
 
+mod archive;
 mod bad_input;
 mod batch;
+mod bin;
 mod compaction;
 mod configuration;
 mod count;
@@ -18,6 +20,8 @@ mod init;
 mod jail;
 mod keep;
 mod lacking;
+#[cfg(target_os = "linux")]
+mod leases;
 mod limits;
 mod mission;
 mod models;
@@ -45,5 +49,6 @@ mod terminal;
 mod toolchains;
 mod undo;
 mod upgrade;
+mod whose;
 mod wires;
 mod world;

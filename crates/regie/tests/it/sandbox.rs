@@ -10,12 +10,12 @@ use std::process::{Command, Stdio};
 use crate::world::{Said, alive, finish};
 
 /// A user with a home, a directory to work in, and Regie, which has never run.
-struct Owner {
-    dir: tempfile::TempDir,
+pub(crate) struct Owner {
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl Owner {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let owner = Self { dir: tempfile::tempdir().unwrap() };
         fs::create_dir_all(owner.work()).unwrap();
         fs::create_dir_all(owner.home().join(".ssh")).unwrap();
@@ -23,15 +23,15 @@ impl Owner {
         owner
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join("home")
     }
 
-    fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.home().join("code")
     }
 
-    fn command(&self, verb: &str, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, verb: &str, args: &[&str]) -> Command {
         let program = std::env::var_os("REGIE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_regie").into());
         let mut command = Command::new(program);
         command.args(["sandbox", verb]).args(args).current_dir(self.work()).stdin(Stdio::null());
@@ -39,22 +39,22 @@ impl Owner {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Said {
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
         finish(self.command("run", args))
     }
 
     /// A script by the shell, after options.
-    fn shell(&self, options: &[&str], script: &str) -> Said {
+    pub(crate) fn shell(&self, options: &[&str], script: &str) -> Said {
         self.run(&[options, &["--", "sh", "-c", script]].concat())
     }
 
-    fn put(&self, path: &str, text: &str) {
+    pub(crate) fn put(&self, path: &str, text: &str) {
         let path = self.work().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    fn read(&self, path: &str) -> Option<String> {
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.work().join(path)).ok()
     }
 }
@@ -123,6 +123,24 @@ fn streams_pass_through_and_exit_codes_say_how_it_ended() {
         assert_eq!(said.code, Some(code), "{args:?}: {said:?}");
         assert_eq!(said.err.is_empty(), code == 143, "{args:?}: {said:?}");
     }
+}
+
+#[test]
+fn what_all_of_it_uses_up_ends_all_of_it_and_is_said_in_a_line() {
+    let owner = Owner::new();
+    let many = "for i in $(seq 20000); do : > f$i; done; sleep 20";
+    let much = "for i in 1 2 3 4 5 6 7 8; do head -c 10000000 /dev/zero > big$i; done; sleep 20";
+    let full = "for i in a b; do head -c 60000000 /dev/zero > /tmp/$i; done; sleep 20";
+    for (bound, script, words) in [
+        (["--files", "500"], many, "limit of 500 new files reached"),
+        (["--disk", "32M"], much, "disk limit of 32 MiB of new data reached"),
+        (["--memory", "64M"], full, "memory limit of 64 MiB reached"),
+    ] {
+        let said = owner.run(&[&bound[..], &["--", "sh", "-c", script]].concat());
+        assert_eq!(said.code, Some(137), "{said:?}");
+        assert!(said.err.contains(words) && said.err.lines().count() == 1, "{said:?}");
+    }
+    assert_eq!(owner.run(&["--", "sh", "-c", "rm -f f* big*; echo on"]).out, "on\n");
 }
 
 #[test]
@@ -288,7 +306,7 @@ fn explain_says_what_each_mount_comes_from_and_starts_nothing() {
     assert_eq!(said.code, Some(0), "{said:?}");
     for part in [
         "program    touch ran",
-        "2 GiB of memory a process",
+        "2 GiB of memory in all and a process",
         "--deny a/secret: covered by something empty",
         "--deny **/*.pem: nothing new can be made in it",
         "is read-only, as a new file in it could be one",

@@ -10,7 +10,7 @@ use crate::output::{Instructions, cut};
 /// The names, the first that is there counts.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 /// How much of a file is told, in bytes.
-const LONGEST: usize = 12 << 10;
+pub(super) const LONGEST: usize = 12 << 10;
 
 /// The instructions nearest to `path`, which is relative to `root`; `None` when they were told already
 /// or `path` is such a file itself, whose content the agent has in hand.

@@ -93,6 +93,14 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
+    /// A grant of what cannot be looked at.
+    #[error(
+        "{path:?} is to be granted and cannot be looked at; make its directory searchable, or name another path"
+    )]
+    Unseen {
+        /// The path.
+        path: PathBuf,
+    },
     /// A grant of a place that the jail makes itself.
     #[error(
         "{path:?} cannot be granted, as the jail has one of its own; name what you need below another directory"

@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 use crate::{Access, Mount};
 
+use super::look::{LONGEST, LONGEST_NAME};
 use super::{Absent, Compiled, Error, Kind, Laid, Look, Rights, Rule, Verb, Why};
 
 /// The most mounts that rules may become: each costs tens of microseconds at every start.
 const MOST_MOUNTS: usize = 4_000;
 /// The most names that are looked at.
 const MOST_NAMES: usize = 1_000_000;
-/// The longest path that the kernel takes.
-const LONGEST: usize = 4_095;
 /// The deepest path: the walk goes down by recursion.
 const DEEPEST: usize = 512;
 /// Where a jail has something of its own.
 const OWN: [&str; 2] = ["/proc", "/dev"];
 
 pub(super) fn walk(rules: &[Rule], look: &dyn Look) -> Result<Compiled, Error> {
-    let mut walk = Walk { rules, look, laid: Vec::new(), used: vec![false; rules.len()], names: 0 };
+    let mut walk =
+        Walk { rules, look, laid: Vec::new(), used: vec![false; rules.len()], names: 0, is_unseen: false };
     let start = (0..rules.len()).map(|rule| (rule, 0)).collect::<Vec<_>>();
     let start = walk.rested(start);
     let root = PathBuf::from("/");
@@ -47,6 +47,8 @@ struct Walk<'a> {
     laid: Vec<Laid>,
     used: Vec<bool>,
     names: usize,
+    /// Whether something that a rule might keep could not be looked at, in the directory that is visited.
+    is_unseen: bool,
 }
 
 impl Walk<'_> {
@@ -59,6 +61,7 @@ impl Walk<'_> {
         match kind {
             Kind::Absent => return self.absent(path, states, above),
             Kind::Link => return self.link(path, states, above),
+            Kind::Unseen => return self.unseen(path, states, above),
             Kind::File | Kind::Directory | Kind::Other => {}
         }
         let ended: Vec<usize> =
@@ -88,8 +91,8 @@ impl Walk<'_> {
         }
         let here = Above { given, granted: rights };
         let Some(is_below) = self.children(path, &live, here, freezing.is_some())? else {
-            // Its names cannot be read, and one of them might be denied.
-            let rule = live.iter().map(|(rule, _)| *rule).find(|rule| self.verb(*rule) == Verb::Deny);
+            // Its names cannot be read or looked at, and one of them might be kept.
+            let rule = live.iter().map(|(rule, _)| *rule).find(|rule| self.is_less(*rule, rights));
             self.laid.retain(|laid| !laid.mount.target.starts_with(path));
             return match rule {
                 Some(rule) => self.deny(path, rule, above, Why::Unreadable),
@@ -140,6 +143,9 @@ impl Walk<'_> {
                 continue;
             }
             is_below |= self.visit(&path.join(&name), &states, here)?;
+            if std::mem::take(&mut self.is_unseen) {
+                return Ok(None);
+            }
         }
         Ok(Some(is_below))
     }
@@ -204,9 +210,12 @@ impl Walk<'_> {
 
     /// Whether a rule allows less than that, also for what is not there.
     fn keeps(&self, rule: usize, rights: Rights) -> bool {
-        self.rules
-            .get(rule)
-            .is_some_and(|rule| rule.absent == Absent::Covered && !Rights::of(rule.verb).holds(rights))
+        self.is_less(rule, rights) && self.rules.get(rule).is_some_and(|rule| rule.absent == Absent::Covered)
+    }
+
+    /// Whether a rule allows less than that.
+    fn is_less(&self, rule: usize, rights: Rights) -> bool {
+        self.rules.get(rule).is_some_and(|rule| !Rights::of(rule.verb).holds(rights))
     }
 
     fn absent(&mut self, path: &Path, states: &[State], above: Above) -> Result<bool, Error> {
@@ -219,7 +228,9 @@ impl Walk<'_> {
                 return Err(Error::Missing { path: path.to_owned() });
             }
         }
-        if !above.given.can_write() {
+        // No file can have a longer name.
+        let is_possible = path.file_name().is_none_or(|name| name.len() <= LONGEST_NAME);
+        if !above.given.can_write() || !is_possible {
             return Ok(false);
         }
         let keeping = states.iter().map(|(rule, _)| *rule).find(|rule| self.keeps(*rule, above.granted));
@@ -227,6 +238,28 @@ impl Walk<'_> {
         self.used_by([rule]);
         self.lay(path, Access::Cover, Why::Absent, Some(rule))?;
         Ok(true)
+    }
+
+    /// Where a rule might keep something of what cannot be looked at, the directory that it is in is covered: its
+    /// owner can open it again.
+    fn unseen(&mut self, path: &Path, states: &[State], above: Above) -> Result<bool, Error> {
+        if states.is_empty() {
+            return Ok(false);
+        }
+        let bytes = path.as_os_str().len();
+        if bytes > LONGEST {
+            return Err(Error::TooLong { path: path.to_owned(), bytes, most: LONGEST });
+        }
+        let is_grant = |(rule, at): &&State| {
+            self.verb(*rule) != Verb::Deny
+                && self.is_ended((*rule, *at))
+                && self.is_named(path, states, *rule)
+        };
+        if states.iter().any(|state| is_grant(&state)) {
+            return Err(Error::Unseen { path: path.to_owned() });
+        }
+        self.is_unseen = states.iter().any(|(rule, _)| self.is_less(*rule, above.granted));
+        Ok(false)
     }
 
     /// Links are followed by no rule. What is named must not be one; what wildcards meet may.

@@ -300,6 +300,68 @@ fn names_of_a_tree_that_are_not_utf8_are_named_or_of_no_concern() {
 }
 
 #[test]
+fn what_cannot_be_looked_at_is_covered_where_a_rule_might_keep_something_of_it() {
+    let mut tree = Tree::of(&["/w/a"]);
+    tree.put(Path::new("/w/dim/x"), Kind::Unseen);
+    let compiled = |text: &str| compile(&rules(text), &tree).map(|compiled| shown(&compiled));
+    let covered = ["/w ReadNoExec Granted", "/w/dim Cover Unreadable"];
+    assert_eq!(compiled("read .\ndeny **/secret").unwrap(), covered);
+    assert_eq!(compiled("read .\ndeny dim/x/deep/secret").unwrap(), covered);
+    assert_eq!(compiled("read .\ndeny dim/x").unwrap(), covered);
+    let kept = ["/w WriteNoExec Granted", "/w/dim Cover Unreadable"];
+    assert_eq!(compiled("write .\nread dim/x/kept").unwrap(), kept);
+    assert_eq!(compiled("read .\ndeny *.key").unwrap(), ["/w ReadNoExec Granted"]);
+    assert_eq!(compiled("read dim/x"), Err(Error::Unseen { path: "/w/dim/x".into() }));
+    // Below a path that the kernel does not take as one there may be anything.
+    let mut deep = Tree::of(&["/w/a"]);
+    deep.put(Path::new(&format!("/w/{}", "d".repeat(250) + "/").repeat(17)), Kind::Unseen);
+    let error = compile(&rules("read .\ndeny **/secret"), &deep).unwrap_err();
+    assert!(matches!(error, Error::TooLong { .. }), "{error}");
+    assert!(compile(&rules("read .\ndeny a"), &deep).is_ok());
+}
+
+#[test]
+fn a_name_that_no_file_can_have_is_of_no_concern() {
+    let long = "x".repeat(256);
+    for text in [format!("write .\ndeny {long}"), format!("write .\ndeny {long}/below")] {
+        let compiled = compile(&rules(&text), &Tree::of(&["/w/a"])).unwrap();
+        assert_eq!((shown(&compiled), compiled.idle), (vec!["/w WriteNoExec Granted".into()], vec![1]));
+    }
+}
+
+#[test]
+fn rules_that_name_files_look_at_these_alone_and_wildcards_at_no_more_than_a_million() {
+    /// A directory of many files, which counts how often it is looked at.
+    struct Many(Tree, usize, std::cell::Cell<(usize, usize)>);
+    impl Look for Many {
+        fn kind(&self, path: &Path) -> Kind {
+            let (kinds, names) = self.2.get();
+            self.2.set((kinds + 1, names));
+            if path.parent() == Some(Path::new("/w/many")) { Kind::File } else { self.0.kind(path) }
+        }
+
+        fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
+            let (kinds, names) = self.2.get();
+            self.2.set((kinds, names + 1));
+            match path == Path::new("/w/many") {
+                true => Ok((0..self.1).map(|number| number.to_string().into()).collect()),
+                false => self.0.names(path),
+            }
+        }
+    }
+    let look = |many: usize, text: &str| {
+        let many = Many(Tree::of(&["/w/many/", "/w/a"]), many, Default::default());
+        let compiled = compile(&rules(text), &many);
+        (compiled.map(|compiled| shown(&compiled).len()), many.2.get())
+    };
+    let (mounts, (kinds, names)) = look(1_000_001, "write .\nexec .\ndeny many/7\nread many/new\nread a");
+    assert_eq!((mounts, names), (Ok(5), 0));
+    assert!(kinds < 10, "{kinds} looks");
+    assert_eq!(look(100_000, "write .\ndeny many/*.key").0, Ok(2));
+    assert!(matches!(look(1_000_001, "write .\ndeny **/*.key").0, Err(Error::TooLarge { .. })));
+}
+
+#[test]
 fn too_much_is_refused() {
     let mut tree = Tree::default();
     for number in 0..5_000 {

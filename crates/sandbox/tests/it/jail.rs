@@ -6,7 +6,7 @@ use std::{
     process::ExitStatus,
 };
 
-use sandbox::{Access, Child, Error, LAUNCH_ARG, Launcher, Mount, Plan, Stdin};
+use sandbox::{Access, Bound, Child, Error, LAUNCH_ARG, Launcher, Mount, Plan, Stdin};
 
 /// The launcher under test; `REGIE_LAUNCHER` names a copy that another user may execute.
 pub(crate) fn launcher() -> Launcher {
@@ -61,6 +61,7 @@ impl Ground {
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
+    pub(crate) bound: Option<Bound>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
@@ -100,6 +101,7 @@ pub(crate) fn finish(mut child: Child) -> Outcome {
     let status = child.wait().unwrap();
     Outcome {
         status,
+        bound: child.bound(),
         out: String::from_utf8_lossy(&out).into_owned(),
         err: String::from_utf8_lossy(&err).into_owned(),
     }

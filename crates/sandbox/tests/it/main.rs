@@ -3,9 +3,12 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod bomb;
+mod bounds;
 mod compile;
 mod exec;
 mod files;
+mod hostile;
 mod jail;
 mod lacking;
 mod lifetime;

@@ -1,5 +1,7 @@
 //! What is tried, inside and outside: this test binary runs itself with one of these.
 
+use crate::bomb;
+
 use std::{
     io::{ErrorKind, Write as _},
     net::{TcpListener, TcpStream},
@@ -59,8 +61,19 @@ fn attempt(name: &str, args: &[&str]) -> std::io::Result<String> {
             net::UnixStream::connect_addr(&name).map(|_| arg(0).into())
         }
         "syscall" => syscall(arg(0)),
+        "many" => bomb::many(number(arg(0)), arg(1), arg(2)),
+        "own" => bomb::own(number(arg(0))),
+        "mapped" => bomb::mapped(number(arg(0))),
+        "nameless" => bomb::nameless(number(arg(0))),
+        "segment" => bomb::segment(number(arg(0))),
+        "family" => bomb::family(number(arg(0)), number(arg(1))),
+        "files" => bomb::files(number(arg(0))),
         other => panic!("no probe {other}"),
     }
+}
+
+fn number(text: &str) -> usize {
+    text.parse().unwrap()
 }
 
 /// System calls by name, with arguments that do no harm where they are allowed.

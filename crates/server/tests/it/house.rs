@@ -60,7 +60,7 @@ fn nothing<T>(what: &str) -> Result<T, Error> {
 impl UseCases for House {
     async fn hello(&self) -> Result<api::Hello, Error> {
         let home = "/home".into();
-        Ok(api::Hello { api: api::VERSION, version: "0".into(), pid: 1, home, position: 0 })
+        Ok(api::Hello { api: api::VERSION, version: "0".into(), pid: 1, home, position: 0, is_halted: false })
     }
 
     async fn model_list(&self) -> Result<api::Models, Error> {
@@ -211,6 +211,73 @@ impl UseCases for House {
 
     async fn sweep(&self, order: api::Sweep) -> Result<api::Swept, Error> {
         Ok(api::Swept { dry_run: order.dry_run, ..api::Swept::default() })
+    }
+
+    async fn bin_list(&self) -> Result<Vec<api::Binned>, Error> {
+        Ok(vec![])
+    }
+
+    async fn bin_fetch(&self, run: &str) -> Result<api::BinnedShown, Error> {
+        nothing(run)
+    }
+
+    async fn bin_restore(&self, run: &str) -> Result<api::Restored, Error> {
+        nothing(run)
+    }
+
+    async fn bin_empty(&self, _: api::EmptyBin) -> Result<Vec<api::Binned>, Error> {
+        Ok(vec![])
+    }
+
+    async fn project_export(&self, wanted: api::Export) -> Result<api::Carried, Error> {
+        nothing(&wanted.project)
+    }
+
+    async fn project_import(&self, wanted: api::Import) -> Result<api::Carried, Error> {
+        nothing(&wanted.from)
+    }
+
+    async fn who_changed(&self, _: api::WhoChanged) -> Result<Vec<api::Changed>, Error> {
+        Ok(vec![])
+    }
+
+    async fn lease_list(&self, all: bool) -> Result<Vec<api::Lease>, Error> {
+        let state = if all { "expired" } else { "holds" };
+        Ok(vec![api::Lease { state: state.into(), ..api::Lease::default() }])
+    }
+
+    async fn lease_fetch(&self, lease: &str) -> Result<api::LeaseRecord, Error> {
+        let lease = api::Lease { lease: lease.into(), ..api::Lease::default() };
+        Ok(api::LeaseRecord { lease, ..api::LeaseRecord::default() })
+    }
+
+    async fn lease_mint(&self, wanted: api::MintLease) -> Result<api::Minted, Error> {
+        let lease = api::Lease { principal: wanted.holder, ..api::Lease::default() };
+        Ok(api::Minted { lease, token: "told once".into() })
+    }
+
+    async fn lease_revoke(&self, lease: &str) -> Result<api::Lease, Error> {
+        Ok(api::Lease { lease: lease.into(), state: "revoked".into(), ..api::Lease::default() })
+    }
+
+    async fn role_list(&self) -> Result<Vec<api::Role>, Error> {
+        Ok(vec![])
+    }
+
+    async fn act_list(&self) -> Result<Vec<api::Act>, Error> {
+        Ok(vec![])
+    }
+
+    async fn halt_fetch(&self) -> Result<api::Halt, Error> {
+        Ok(api::Halt::default())
+    }
+
+    async fn halt_raise(&self, wanted: api::RaiseHalt) -> Result<api::Halt, Error> {
+        Ok(api::Halt { is_on: true, why: wanted.why, ..api::Halt::default() })
+    }
+
+    async fn halt_lift(&self) -> Result<api::Halt, Error> {
+        Ok(api::Halt::default())
     }
 
     async fn audit_verify(&self) -> Result<api::Audit, Error> {

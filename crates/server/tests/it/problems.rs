@@ -4,7 +4,7 @@ use crate::house::serve;
 use crate::http::{HELLO, ask};
 
 /// Every route, so that none is forgotten by the handshake.
-const ROUTES: [&str; 28] = [
+const ROUTES: [&str; 37] = [
     "GET /api/v1/models",
     "POST /api/v1/models",
     "POST /api/v1/missions",
@@ -28,6 +28,15 @@ const ROUTES: [&str; 28] = [
     "POST /api/v1/policy/explain",
     "POST /api/v1/policy/why",
     "GET /api/v1/artifacts/beef",
+    "GET /api/v1/leases",
+    "POST /api/v1/leases",
+    "GET /api/v1/leases/l",
+    "POST /api/v1/leases/l/revoke",
+    "GET /api/v1/roles",
+    "GET /api/v1/acts",
+    "GET /api/v1/halt",
+    "POST /api/v1/halt",
+    "POST /api/v1/halt/lift",
     "POST /api/v1/audit/verify",
     "POST /api/v1/shutdown",
     "GET /api/v1/events",

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, also in what it calls, a failure is a panic")]
 
 mod alteration;
+mod contract;
 mod deliver;
 mod follow;
 mod hostile;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use domain::{Digest, Effect, Lease, LeaseId, Risk, RunId, StepKind, StepNo, Timestamp};
-use kernel::port::{Action, Record, RecordError, Records};
+use kernel::port::{Action, Put, Record, RecordError, Records};
 use trust::History;
 
 pub(crate) const NOW: Timestamp = Timestamp(1_000_000);
@@ -17,7 +17,12 @@ pub(crate) fn run() -> RunId {
 pub(crate) fn lease() -> Lease {
     Lease {
         id: LeaseId::from_bytes([9; 16]),
-        run: run(),
+        run: Some(run()),
+        parent: None,
+        paths: domain::Grants::default(),
+        budget: None,
+        labels: None,
+        granted_at: None,
         principal: "agent:coder".into(),
         on_behalf_of: "human:owner".into(),
         purpose: "make the test pass".into(),
@@ -78,7 +83,7 @@ impl Records for Shelf {
             return Err(RecordError::Storage("disk gone".into()));
         }
         let rows = self.rows.lock().unwrap();
-        Ok(rows.get(&(kind.into(), key.into())).map(|(version, body)| Record {
+        Ok(rows.get(&(kind.into(), key.into())).filter(|row| row.0 > 0).map(|(version, body)| Record {
             kind: kind.into(),
             key: key.into(),
             version: *version,
@@ -86,8 +91,36 @@ impl Records for Shelf {
         }))
     }
 
-    fn list(&self, _: &str) -> Result<Vec<Record>, RecordError> {
-        Ok(Vec::new())
+    fn list(&self, wanted: &str) -> Result<Vec<Record>, RecordError> {
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(RecordError::Storage("disk gone".into()));
+        }
+        let rows = self.rows.lock().unwrap();
+        let of_kind = rows.iter().filter(|((kind, _), row)| kind == wanted && row.0 > 0);
+        let record = |((kind, key), (version, body)): (&(String, String), &Row)| Record {
+            kind: kind.clone(),
+            key: key.clone(),
+            version: *version,
+            body: body.clone(),
+        };
+        Ok(of_kind.map(record).collect())
+    }
+
+    fn put_all(&self, writes: &[Put<'_>]) -> Result<(), RecordError> {
+        let mut rows = self.rows.lock().unwrap();
+        let raced = self.raced.swap(false, Ordering::SeqCst);
+        for (at, Put { kind, key, expected, .. }) in writes.iter().enumerate() {
+            let row = rows.entry(((*kind).into(), (*key).into())).or_default();
+            row.0 += u64::from(raced && at == 0);
+            if row.0 != *expected {
+                let (kind, key, expected) = ((*kind).into(), (*key).into(), *expected);
+                return Err(RecordError::Moved { kind, key, current: row.0, expected });
+            }
+        }
+        for Put { kind, key, expected, body } in writes {
+            rows.insert(((*kind).into(), (*key).into()), (expected + 1, body.to_vec()));
+        }
+        Ok(())
     }
 
     fn put(&self, kind: &str, key: &str, expected: u64, body: &[u8]) -> Result<u64, RecordError> {

@@ -193,8 +193,11 @@ const fn network(network: Network) -> &'static str {
 fn limits(limits: &Limits, time: Option<u64>) -> String {
     let time = time.map_or("no bound on time".to_owned(), text::span);
     format!(
-        "{} of memory a process, {} processes, {} open files, {} a file, {} of scratch each, {time}",
+        "{} of memory in all and a process, {} and {} files written in all, {} processes, {} open files a process, {} \
+         a file, {} of scratch each, {time}",
         text::bytes(limits.memory_bytes),
+        text::bytes(limits.disk_bytes),
+        text::count(limits.disk_files),
         limits.processes,
         limits.open_files,
         text::bytes(limits.file_size_bytes),

@@ -11,7 +11,7 @@ use std::process::ExitStatus;
 use std::task::Poll;
 use std::time::Duration;
 
-use ::sandbox::{Child, Error, LAUNCH_ARG, Launcher, Stdin};
+use ::sandbox::{Bound, Child, Error, LAUNCH_ARG, Launcher, Stdin};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -37,7 +37,7 @@ pub(crate) enum Sandbox {
     /// Run a program in a jail: the current directory is writable, the system is read-only, your home is not
     /// there, and there is no network
     #[command(after_help = "Exit codes: the program's own; 128 and the number of the signal that ended it; \
-        124 when its time was over, 125 when nothing was started, 126 when the program cannot be executed, \
+        137 also when all of it together had used up its memory, disk or files; 124 when its time was over, 125 when nothing was started, 126 when the program cannot be executed, \
         127 when it is not there.")]
     Run(Options),
     /// Show what `regie sandbox run` would do with the same options, and why; starts nothing
@@ -63,12 +63,18 @@ pub(crate) struct Options {
     /// 1: the jail. 0: the same, and nothing outside of scratch can be written, and no program executed but CMD
     #[arg(long, value_name = "TIER", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
     pub(crate) tier: u8,
-    /// Private memory of one process, as 512M or 4G
+    /// Memory of all of it together, and of each process, as 512M or 4G
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
     /// Processes and threads alive at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) processes: Option<u64>,
+    /// What all of it together may write to disk, as 512M or 4G
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) disk: Option<u64>,
+    /// Files that all of it together may make on disk
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) files: Option<u64>,
     /// End it after this long, as 90s, 30m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) time: Option<u64>,
@@ -115,12 +121,15 @@ fn start(regie: Option<&Path>, options: &Options) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| refused(format!("no runtime can be had: {error}")))?;
-    let (end, ended) = runtime.block_on(async {
+    let (end, ended, bound) = runtime.block_on(async {
         // Listened to before there is anything that a signal could leave behind.
         let signals = Signals::listen()?;
         let child = launcher().spawn(&made.plan, Stdin::Inherited).map_err(|error| not_started(&error))?;
         follow(child, signals, options.time).await
     })?;
+    if let Some(bound) = bound {
+        screen::warning(&format!("{bound}: it and all that it started were ended; {}", bound.mend()))?;
+    }
     Ok(Exit::Of(match end {
         End::Itself => {
             ended.code().or_else(|| ended.signal().map(|signal| SIGNALLED + signal)).unwrap_or(NOT_STARTED)
@@ -174,9 +183,9 @@ async fn follow(
     mut child: Child,
     mut signals: Signals,
     millis: Option<u64>,
-) -> Result<(End, ExitStatus), Failure> {
+) -> Result<(End, ExitStatus, Option<Bound>), Failure> {
     let killer = child.killer();
-    let mut waiting = tokio::task::spawn_blocking(move || child.wait());
+    let mut waiting = tokio::task::spawn_blocking(move || child.wait().map(|ended| (ended, child.bound())));
     let time = async {
         match millis {
             Some(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
@@ -197,7 +206,7 @@ async fn follow(
         }
     };
     let ended = ended.map_err(|error| refused(format!("its end cannot be waited for: {error}")))?;
-    ended.map(|ended| (end, ended)).map_err(|error| not_started(&error))
+    ended.map(|(ended, bound)| (end, ended, bound)).map_err(|error| not_started(&error))
 }
 
 /// The words of what did not start, with the exit code that says it.

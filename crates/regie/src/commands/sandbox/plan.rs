@@ -52,12 +52,19 @@ pub(super) fn make(regie: Option<&Path>, options: &Options) -> Result<Made, Fail
         Some(cwd) => resolved(cwd, "the working directory")?,
         None => resolved(&here?, "the working directory")?,
     };
+    if !cwd.is_dir() {
+        return Err(
+            refused(format!("the working directory {cwd:?} is not a directory")).hint("name one by --cwd")
+        );
+    }
     let rules = rules(regie, options, &cwd)?;
     let compiled = compile(&rules, &Machine).map_err(|error| refused(error.to_string()))?;
     let (env, unset) = env(&options.env)?;
-    let mut limits = Limits::default();
+    let mut limits = Limits::of_this_machine();
     limits.memory_bytes = options.memory.unwrap_or(limits.memory_bytes);
     limits.processes = options.processes.unwrap_or(limits.processes);
+    limits.disk_bytes = options.disk.unwrap_or(limits.disk_bytes);
+    limits.disk_files = options.files.unwrap_or(limits.disk_files);
     let mut plan = Plan::new(&cwd, options.command.iter().cloned());
     plan.mounts = compiled.mounts();
     plan.limits = limits;

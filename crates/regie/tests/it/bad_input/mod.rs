@@ -13,6 +13,8 @@ mod model;
 mod moved;
 mod orders;
 mod repository;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod say;
 mod tools;
 mod vendor;
