@@ -11,7 +11,7 @@ REGIE := $(TARGET_DIR)/release/regie
 CHAOS := $(TARGET_DIR)/chaos/release/regie
 
 .PHONY: help up test setup build lint layers deny unit jail journeys sdk-check wires projects projects-three crash escape escape-quick bench-engine \
-	bench-models bench-store bench-trust injection fuzz many proof dist clean
+	bench-jail bench-models bench-store bench-trust injection fuzz many proof dist clean
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -77,6 +77,9 @@ crash: ## Kills daemon and runner at every step boundary, and 50 times at random
 bench-engine: build ## What the engine costs beside its peers (npm, pinned): one table of ratios
 	REGIE="$$(realpath $(REGIE))" python3 bench/engine --npm "$(TARGET_DIR)/bench/npm"
 
+bench-jail: build ## What a jail costs beside bubblewrap, Codex's and sandbox-runtime (npm, pinned)
+	REGIE="$$(realpath $(REGIE))" $(CARGO) run --release --locked --package bench-jail -- --npm "$(TARGET_DIR)/bench/npm-jail"
+
 bench-models: ## What the model wires cost: one table of ratios
 	$(CARGO) run --release --locked --package bench-models
 
@@ -97,7 +100,7 @@ fuzz: ## Each parser, and the compiler of path rules, for FUZZ_SECONDS (600), gu
 many: ## A million files in a workspace, and random path rules by the hundred thousand
 	REGIE_PROOF=1 $(CARGO) nextest run --locked --package sandbox --package runner --package regie compile:: very_many
 
-proof: crash escape injection projects wires fuzz bench-engine bench-models bench-store bench-trust ## The long campaigns
+proof: crash escape injection projects wires fuzz bench-engine bench-jail bench-models bench-store bench-trust ## The long campaigns
 
 dist: build ## Packs one archive: binary, man pages, completions, systemd unit, licence
 	REGIE="$$(realpath $(REGIE))" scripts/dist "$(TARGET_DIR)/dist"

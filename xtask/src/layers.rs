@@ -27,7 +27,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[("runner", "sandbox"), ("server", "control
 
 /// Beside the house. `testkit` may be imported by tests, and by the binary for the scripted model.
 const BESIDE: &[&str] =
-    &["bench-injection", "bench-models", "bench-store", "bench-trust", "testkit", "xtask"];
+    &["bench-injection", "bench-jail", "bench-models", "bench-store", "bench-trust", "testkit", "xtask"];
 const MAY_IMPORT_TESTKIT: &[&str] = &["regie"];
 
 /// Prints the floors, and fails on an import that is not allowed.

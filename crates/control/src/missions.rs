@@ -271,7 +271,11 @@ impl Control {
             if let Some(parent) = dir.parent() {
                 std::fs::create_dir_all(parent).map_err(|error| unavailable("store.failed", &error))?;
             }
-            let workspace = tree.workspace_create(&branch, &dir)?;
+            // What the agent will see of the history is packed while the files are written.
+            let workspace = std::thread::scope(|scope| {
+                scope.spawn(|| tree.view_prepare(&begin.base));
+                tree.workspace_create(&branch, &dir)
+            })?;
             let submodules = workspace.fill_submodules(&owner)?;
             begin.warnings.extend(start::submodules(&submodules));
             let included = workspace.include(&owner)?;

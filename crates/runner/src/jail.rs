@@ -32,6 +32,7 @@ pub(crate) struct Jailed {
 /// # Errors
 /// What is missing and how to mend it; nothing was executed then.
 pub(crate) fn start(
+    launcher: &Launcher,
     config: &Config,
     effect: domain::Effect,
     program: Program<'_>,
@@ -42,7 +43,7 @@ pub(crate) fn start(
     let reason = if pretend {
         format!("jails are switched off by {NO_JAIL_ENV}; unset it")
     } else {
-        match launch(config, Ground::Jail, effect, program, stdin, network) {
+        match launch(launcher, config, Ground::Jail, effect, program, stdin, network) {
             Err(error @ (Error::Refused { .. } | Error::NoJail)) => error.to_string(),
             Err(error) => return Err(refused(&error)),
             Ok(child) => return Ok(take_apart(child, Ground::Jail, None)),
@@ -57,12 +58,13 @@ pub(crate) fn start(
             ),
         });
     }
-    let child =
-        launch(config, Ground::Bare, effect, program, stdin, None).map_err(|error| refused(&error))?;
+    let child = launch(launcher, config, Ground::Bare, effect, program, stdin, None)
+        .map_err(|error| refused(&error))?;
     Ok(take_apart(child, Ground::Bare, Some(reason)))
 }
 
 fn launch(
+    launcher: &Launcher,
     config: &Config,
     ground: Ground,
     effect: domain::Effect,
@@ -70,12 +72,19 @@ fn launch(
     stdin: Stdin,
     network: Option<&SharedNetwork>,
 ) -> Result<Child, Error> {
-    launcher(config).spawn_in(network, &plan(config, ground, effect, program)?, stdin)
+    launcher.spawn_in(network, &plan(config, ground, effect, program)?, stdin)
 }
 
 /// The running binary, even when its file has been replaced meanwhile.
-fn launcher(config: &Config) -> Launcher {
+pub(crate) fn launcher(config: &Config) -> Launcher {
     Launcher::at("/proc/self/exe", vec![LAUNCH_ARG.into(), orphan::mark(&config.spool).into()])
+}
+
+/// Has the next step's jail begun, while nobody waits for it.
+pub(crate) fn prepare(config: &Config, launcher: &Launcher) {
+    if std::env::var_os(NO_JAIL_ENV).is_none() {
+        launcher.prepare(&config.limits);
+    }
 }
 
 /// A network that the jails of a run share. `None` where there are no jails and the posture allows it:

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use domain::{Effect, Image, Outcome};
 use kernel::fault::{Point, point};
 use kernel::port::Refused;
-use sandbox::{SharedNetwork, Status, Stdin};
+use sandbox::{Launcher, SharedNetwork, Status, Stdin};
 
 use crate::call::{Call, Input, Shell};
 use crate::config::Config;
@@ -44,6 +44,7 @@ pub(crate) struct Job<'a> {
     pub(crate) config: &'a Config,
     pub(crate) spool: &'a Spool,
     pub(crate) services: &'a Services,
+    pub(crate) launcher: &'a Launcher,
     pub(crate) work: &'a Work,
     pub(crate) stop: &'a Bell,
     pub(crate) progress: &'a dyn Fn(String),
@@ -240,7 +241,8 @@ impl Job<'_> {
         network: Option<&SharedNetwork>,
     ) -> Result<Jailed, Failure> {
         point(Point::RunnerBeforeSpawn);
-        jail::start(self.config, self.work.effect, program, stdin, network).map_err(Failure::Refused)
+        let Self { launcher, config, work, .. } = self;
+        jail::start(launcher, config, work.effect, program, stdin, network).map_err(Failure::Refused)
     }
 
     fn follow(

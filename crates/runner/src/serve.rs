@@ -67,6 +67,7 @@ pub fn serve(config: Config) -> Result<(), Error> {
     let idle = Duration::from_millis(config.idle);
     let desk = Arc::new(Desk::open(config, spool)?);
     say_ready();
+    desk.prepare();
     loop {
         let patience = match desk.leaves_at(idle) {
             Some(at) if at <= Instant::now() => break,

@@ -138,7 +138,8 @@ impl Running {
             (Err(error), _) | (_, Err(error)) => return failed(error.to_string()),
         };
         let program = Program::Service(&service.command);
-        let jailed = match jail::start(config, Effect::Read, program, Stdin::Null, network) {
+        let launcher = jail::launcher(config);
+        let jailed = match jail::start(&launcher, config, Effect::Read, program, Stdin::Null, network) {
             Ok(jailed) => jailed,
             Err(refused) => return failed(refused.hint),
         };
@@ -197,8 +198,9 @@ impl Running {
         while self.end().is_none() {
             let program = Program::Service(ready);
             let within = left.clamp(LOOK_EVERY, LOOK_WITHIN);
-            let looked = jail::start(config, Effect::Read, program, Stdin::Null, network)
-                .map(|jailed| supervise(jailed, None, within, stop, &mut Nowhere));
+            let looked =
+                jail::start(&jail::launcher(config), config, Effect::Read, program, Stdin::Null, network)
+                    .map(|jailed| supervise(jailed, None, within, stop, &mut Nowhere));
             match looked {
                 Ok(Ok(Observed { ended: Ended::Cancelled, .. })) => return,
                 Ok(Ok(Observed { ended: Ended::Itself, status: Some(status), .. })) if status.success() => {

@@ -25,6 +25,9 @@ impl Launcher {
         Self {}
     }
 
+    /// Does nothing: what is refused needs no preparation.
+    pub fn prepare(&self, _: &Limits) {}
+
     /// Refuses.
     ///
     /// # Errors

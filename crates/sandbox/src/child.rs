@@ -10,18 +10,18 @@ use std::{
     },
     path::PathBuf,
     process::{self, ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::Signal,
 };
 
 use crate::{
-    Bound, Error, Failure, LAUNCH_ARG, Network, Part, Plan, Posture, Status, lacks,
+    Bound, Error, Failure, LAUNCH_ARG, Limits, Network, Part, Plan, Posture, Status, lacks,
     place::Places,
     support,
     wire::{self, Answer, Mode, Order, Request},
@@ -36,6 +36,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub struct Launcher {
     program: PathBuf,
     args: Vec<OsString>,
+    /// Shared by all copies of this launcher.
+    spare: Arc<Mutex<Option<Spare>>>,
 }
 
 impl Launcher {
@@ -48,7 +50,30 @@ impl Launcher {
     /// Another binary, and the arguments that make it call [`crate::launch_main`].
     #[must_use]
     pub fn at(program: impl Into<PathBuf>, args: Vec<OsString>) -> Self {
-        Self { program: program.into(), args }
+        Self { program: program.into(), args, spare: Arc::default() }
+    }
+
+    /// Starts the process of the next jail ahead of its plan, unless one waits already: it enters the
+    /// namespaces and waits, with the limits that the plan will probably have. The next [`Launcher::spawn`] that it suits is that much faster; what it does not
+    /// suit is started as without it: a jail that joins a network or keeps the machine's, one with the
+    /// caller's own streams, and one that failed. It holds about as much memory as a launcher does, and ends
+    /// with this launcher's last copy or with the caller.
+    ///
+    /// Whether it can be had is not told: a start that needs it no longer is the same start, and slower.
+    pub fn prepare(&self, limits: &Limits) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.is_none() {
+            *spare = Spare::start(self, limits).ok();
+        }
+    }
+
+    fn take_spare(&self, request: &Request, is_inherited: bool) -> Option<Spare> {
+        if is_inherited || !request.suits_prepared() {
+            return None;
+        }
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut spare = spare?;
+        spare.waits().then_some(spare)
     }
 
     /// Starts `plan`. Blocks until the program runs (a few milliseconds), from any thread.
@@ -104,10 +129,7 @@ impl Launcher {
         let follow = |doing| move |source| Error::Follow { doing, source };
         let (control, theirs) = UnixStream::pair().map_err(follow("making a socket"))?;
         let launcher = Running::start(self, theirs.into(), false)?;
-        let answer = wire::send(&control, &Order::Network, &[]).and_then(|()| {
-            control.set_read_timeout(Some(ANSWER_WITHIN))?;
-            wire::receive::<Answer>(&control)
-        });
+        let answer = wire::send(&control, &Order::Network, &[]).and_then(|()| answer(&control));
         drop(control);
         let ended = launcher.end();
         match answer {
@@ -132,10 +154,10 @@ impl Launcher {
         let (is_piped, is_joined) = (stdin != Stdin::Null, network.is_some());
         let is_inherited = stdin == Stdin::Inherited;
         let request = Request { plan: plan.clone(), mode, is_piped, is_joined };
+        let spare = self.take_spare(&request, is_inherited);
         let request = Order::Launch(Box::new(request));
         // Said here, as the socket's own errors would hide it.
         serde_json::to_writer(io::sink(), &request).map_err(|source| Error::Encode { source })?;
-        let (control, theirs) = UnixStream::pair().map_err(follow("making a socket"))?;
         let (reader, stdin) = match stdin {
             Stdin::Null => (None, None),
             Stdin::Inherited => {
@@ -147,31 +169,78 @@ impl Launcher {
                 (Some(OwnedFd::from(reader)), Some(writer))
             }
         };
-        let launcher = Running::start(self, theirs.into(), is_inherited)?;
         let mut fds: Vec<BorrowedFd<'_>> = reader.iter().map(AsFd::as_fd).collect();
         fds.extend(network.iter().flat_map(|network| [network.user.as_fd(), network.net.as_fd()]));
-        let sent = wire::send(&control, &request, &fds);
-        drop(fds);
-        drop(reader);
-        let answer = sent.and_then(|()| {
-            control.set_read_timeout(Some(ANSWER_WITHIN))?;
-            wire::receive::<Answer>(&control)
-        });
-        match answer {
-            Ok((Answer::Started, mut fds)) if fds.len() == 1 => {
-                let jail = fds.swap_remove(0);
-                Ok(launcher.into_child(control, jail, stdin, places))
-            }
-            Ok((Answer::Started | Answer::Network | Answer::Ended(_), _)) | Err(_) => {
-                drop(control);
-                Err(Error::Silent { ended: launcher.end() })
-            }
-            Ok((Answer::Failed(failure), _)) => {
-                drop(control);
-                launcher.end();
-                Err(refusal(failure))
+        if let Some(Spare { control, launcher }) = spare
+            && wire::send(&control, &request, &fds).is_ok()
+        {
+            match answer(&control) {
+                // It could not, and nothing ran: the start below says why, or can.
+                Ok((Answer::Failed(_), _)) => {}
+                answer => return answered(answer, launcher, control, stdin, places),
             }
         }
+        let (control, theirs) = UnixStream::pair().map_err(follow("making a socket"))?;
+        let launcher = Running::start(self, theirs.into(), is_inherited)?;
+        let answer = wire::send(&control, &request, &fds).and_then(|()| answer(&control));
+        drop(fds);
+        drop(reader);
+        answered(answer, launcher, control, stdin, places)
+    }
+}
+
+/// What came of an order to start something.
+fn answered(
+    answer: io::Result<(Answer, Vec<OwnedFd>)>,
+    launcher: Running,
+    control: UnixStream,
+    stdin: Option<PipeWriter>,
+    places: Places,
+) -> Result<Child, Error> {
+    match answer {
+        Ok((Answer::Started, mut fds)) if fds.len() == 1 => {
+            let jail = fds.swap_remove(0);
+            launcher.into_child(control, jail, stdin, places)
+        }
+        Ok((Answer::Started | Answer::Network | Answer::Ended(_), _)) | Err(_) => {
+            drop(control);
+            Err(Error::Silent { ended: launcher.end() })
+        }
+        Ok((Answer::Failed(failure), _)) => {
+            drop(control);
+            launcher.end();
+            Err(refusal(failure))
+        }
+    }
+}
+
+/// Waits for what a launcher says.
+fn answer(control: &UnixStream) -> io::Result<(Answer, Vec<OwnedFd>)> {
+    control.set_read_timeout(Some(ANSWER_WITHIN))?;
+    wire::receive(control)
+}
+
+/// A launcher that waits for its plan.
+#[derive(Debug)]
+struct Spare {
+    control: UnixStream,
+    launcher: Running,
+}
+
+impl Spare {
+    fn start(launcher: &Launcher, limits: &Limits) -> io::Result<Self> {
+        let (control, theirs) = UnixStream::pair()?;
+        let running = Running::start(launcher, theirs.into(), false).map_err(io::Error::other)?;
+        let spare = Self { control, launcher: running };
+        wire::send(&spare.control, &Order::Prepare(Box::new(*limits)), &[])?;
+        Ok(spare)
+    }
+
+    /// Whether it lives and has said nothing yet: what it says before it is asked is that it is of no use.
+    fn waits(&mut self) -> bool {
+        let lives = self.launcher.0.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)));
+        let mut fds = [PollFd::new(&self.control, PollFlags::IN)];
+        lives && poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
     }
 }
 
@@ -324,7 +393,8 @@ impl Killer {
 }
 
 /// A launcher that has not answered yet.
-struct Running(process::Child);
+#[derive(Debug)]
+struct Running(Option<process::Child>);
 
 impl Running {
     fn start(launcher: &Launcher, control: OwnedFd, is_inherited: bool) -> Result<Self, Error> {
@@ -340,7 +410,9 @@ impl Running {
             .stdout(output())
             .stderr(output());
         let started = command.spawn();
-        started.map(Self).map_err(|source| Error::Launcher { program: launcher.program.clone(), source })
+        started
+            .map(|child| Self(Some(child)))
+            .map_err(|source| Error::Launcher { program: launcher.program.clone(), source })
     }
 
     fn into_child(
@@ -349,31 +421,43 @@ impl Running {
         jail: OwnedFd,
         stdin: Option<PipeWriter>,
         places: Places,
-    ) -> Child {
-        Child {
+    ) -> Result<Child, Error> {
+        let Some(mut launcher) = self.0.take() else { return Err(Error::Silent { ended: None }) };
+        Ok(Child {
             stdin,
-            stdout: self.0.stdout.take(),
-            stderr: self.0.stderr.take(),
-            launcher: self.0,
+            stdout: launcher.stdout.take(),
+            stderr: launcher.stderr.take(),
+            launcher,
             control,
             jail: Arc::new(jail),
             status: Status::Enforced,
             ended: None,
             bound: None,
             places,
-        }
+        })
     }
 
     /// Ends it, unless it did so itself, which it is then asked for.
     fn end(mut self) -> Option<ExitStatus> {
-        match self.0.try_wait() {
+        self.take_end()
+    }
+
+    fn take_end(&mut self) -> Option<ExitStatus> {
+        let mut launcher = self.0.take()?;
+        match launcher.try_wait() {
             Ok(Some(ended)) => Some(ended),
             _ => {
-                let _ = self.0.kill();
-                let _ = self.0.wait();
+                let _ = launcher.kill();
+                let _ = launcher.wait();
                 None
             }
         }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.take_end();
     }
 }
 

@@ -1,15 +1,18 @@
 //! The system call filters: what no jailed program needs and many escapes do.
 //!
-//! Three programs: one refuses (`EPERM`), one makes `clone3` and `openat2` unknown (`ENOSYS`, as a filter
-//! cannot look into their arguments and libraries then fall back to `clone` and `openat`), and on x86-64 one
-//! closes the second, differently numbered system call table (x32). System calls of another
-//! architecture kill the process.
+//! Two programs. One goes by the number alone: it refuses (`EPERM`), makes `clone3` and `openat2` unknown
+//! (`ENOSYS`, as a filter cannot look into their arguments and libraries then fall back to `clone` and
+//! `openat`), and on x86-64 closes the second, differently numbered system call table (x32). The other one
+//! refuses by arguments. System calls of another architecture kill the process.
+//!
+//! The kernel compiles both for each jail, so the first one is put together here, with one instruction a call
+//! instead of five.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::OnceLock};
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
+    SeccompRule, sock_filter,
 };
 
 use crate::{Failure, Part, lacks::Lack};
@@ -137,20 +140,25 @@ const PERSONALITIES: &[u64] = &[0x0, 0x8, 0x20000, 0x20008, 0xffff_ffff];
 /// Terminal requests that type into, or rule, a terminal held by somebody else.
 const TERMINAL_REQUESTS: &[u64] = &[0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */];
 
-/// The compiled filters, in the order in which they are applied.
+/// The compiled filters, in the order in which they are applied; compiled once in a process and those that
+/// are forked from it.
 pub(crate) fn programs() -> Result<Vec<BpfProgram>, Failure> {
+    static COMPILED: OnceLock<Vec<BpfProgram>> = OnceLock::new();
+    if let Some(programs) = COMPILED.get() {
+        return Ok(programs.clone());
+    }
+    let programs = compile()?;
+    Ok(COMPILED.get_or_init(|| programs).clone())
+}
+
+fn compile() -> Result<Vec<BpfProgram>, Failure> {
     let compiled = |rules, errno: i32| -> Result<BpfProgram, seccompiler::BackendError> {
         let action = SeccompAction::Errno(errno.unsigned_abs());
         let arch = std::env::consts::ARCH.try_into()?;
         SeccompFilter::new(rules, SeccompAction::Allow, action, arch)?.try_into()
     };
     let all = || -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
-        let mut programs = vec![
-            compiled(refusals()?, libc::EPERM)?,
-            compiled(UNKNOWN.iter().map(|number| (*number, vec![])).collect(), libc::ENOSYS)?,
-        ];
-        programs.extend(second_table());
-        Ok(programs)
+        Ok(vec![by_number(), compiled(refusals()?, libc::EPERM)?])
     };
     all().map_err(|error| Failure {
         part: Part::Seccomp,
@@ -180,7 +188,7 @@ pub(crate) fn apply(programs: &[BpfProgram]) -> Result<(), Failure> {
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 fn refusals() -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|number| (*number, vec![])).collect();
+    let mut rules = Rules::new();
     let namespaces = || NEW_NAMESPACES.iter().map(|flag| flag.unsigned_abs());
     let flagged = |flag: u32| {
         let flag = u64::from(flag);
@@ -256,21 +264,88 @@ fn condition(
     SeccompCondition::new(arg, Dword, operation, value)
 }
 
-/// x32 shares the architecture number of x86-64 and differs in bit 30 of each call's number,
-/// so that a filter by number alone would let all of it pass.
 #[cfg(target_arch = "x86_64")]
-fn second_table() -> Option<BpfProgram> {
-    const X32_BIT: u32 = 0x4000_0000;
-    let op = |code: u32, jt, jf, k| seccompiler::sock_filter { code: code as u16, jt, jf, k };
-    Some(vec![
-        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+#[cfg(target_arch = "riscv64")]
+const ARCHITECTURE: u32 = 0xc000_00f3;
+
+/// x32 shares the architecture number of x86-64 and differs in this bit of each call's number, so that a
+/// filter by number alone would let all of it pass. Elsewhere no call has it.
+const X32_BIT: u32 = 0x4000_0000;
+
+/// What is decided by the number of the call.
+fn by_number() -> BpfProgram {
+    let op = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
+    // Where a call's data has its number and its architecture.
+    let load = |at| op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at);
+    let answer = |action| op(libc::BPF_RET | libc::BPF_K, 0, 0, action);
+    let errno = |errno: libc::c_int| answer(libc::SECCOMP_RET_ERRNO | errno.unsigned_abs());
+    let mut program = vec![
+        load(4),
+        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, ARCHITECTURE),
+        answer(libc::SECCOMP_RET_KILL_PROCESS),
+        load(0),
         op(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, X32_BIT),
-        op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
-        op(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ])
+        errno(libc::ENOSYS),
+    ];
+    let refused: Vec<libc::c_long> = REFUSED.iter().chain(REFUSED_HERE).copied().collect();
+    for (numbers, error) in [(&refused[..], libc::EPERM), (UNKNOWN, libc::ENOSYS)] {
+        for part in numbers.chunks(MOST_JUMP) {
+            // To the answer, over what is left of the part and the jump past the answer.
+            for (number, over) in part.iter().zip((1..=part.len()).rev()) {
+                let number = u32::try_from(*number).unwrap_or(u32::MAX);
+                let over = u8::try_from(over).unwrap_or(u8::MAX);
+                program.push(op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, over, 0, number));
+            }
+            program.push(op(libc::BPF_JMP | libc::BPF_JA, 0, 0, 1));
+            program.push(errno(error));
+        }
+    }
+    program.push(answer(libc::SECCOMP_RET_ALLOW));
+    program
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn second_table() -> Option<BpfProgram> {
-    None
+/// A conditional jump is told in one byte how far it goes.
+const MOST_JUMP: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a program without arithmetic answers to a call.
+    fn run(program: &BpfProgram, number: u32, architecture: u32) -> u32 {
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            at += 1;
+            let jump = |is_so: bool| usize::from(if is_so { jt } else { jf });
+            match u32::from(code) {
+                0x20 => value = if k == 0 { number } else { architecture },
+                0x15 => at += jump(value == k),
+                0x45 => at += jump(value & k != 0),
+                0x05 => at += k as usize,
+                0x06 => return k,
+                other => panic!("no such instruction: {other:x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn each_number_is_answered_as_the_lists_say() {
+        let program = by_number();
+        for number in (0..2048).chain([X32_BIT, X32_BIT | 59, u32::MAX]) {
+            let is_in = |list: &[libc::c_long]| list.contains(&libc::c_long::from(number));
+            let wanted = if number & X32_BIT != 0 || is_in(UNKNOWN) {
+                libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()
+            } else if is_in(REFUSED) || is_in(REFUSED_HERE) {
+                libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()
+            } else {
+                libc::SECCOMP_RET_ALLOW
+            };
+            assert_eq!(run(&program, number, ARCHITECTURE), wanted, "{number}");
+            assert_eq!(run(&program, number, 0x4000_0003), libc::SECCOMP_RET_KILL_PROCESS, "{number}");
+        }
+    }
 }

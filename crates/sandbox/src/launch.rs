@@ -18,11 +18,12 @@ use rustix::{
 };
 
 use crate::{
-    Bound, Failure, Part,
+    Bound, Failure, Limits, Part,
     cgroup::Group,
     confine,
     init::{self, End, Ends},
-    sys::{self, Fork},
+    spare,
+    sys::{self, Fork, Net},
     tree::PidBound,
     watch::{Before, Watch},
     wire::{self, Answer, Handed, Mode, Order, Request},
@@ -63,26 +64,38 @@ fn launch() -> Result<End, Failure> {
     let request = match order {
         Order::Launch(request) => request,
         Order::Network => return network(&control),
+        Order::Prepare(limits) => return spare::wait(control, &limits),
     };
     let started = request.accept(fds).and_then(|Handed { stdin, network }| match request.mode {
         Mode::Confine | Mode::Rehearse => jailed(&request, stdin, network.as_ref()),
         Mode::Degrade => unjailed(&request, stdin),
     });
+    follow(&control, started, &request)
+}
+
+/// Answers how the start went, and follows what runs to its end.
+pub(crate) fn follow(
+    control: &UnixStream,
+    started: Result<Started, Failure>,
+    request: &Request,
+) -> Result<End, Failure> {
     let started = match started {
         Ok(started) => started,
-        Err(failure) => {
-            // Nothing runs. Whether anybody is left to hear it makes no difference.
-            let _ = wire::send(&control, &Answer::Failed(failure.clone()), &[]);
-            return Err(failure);
-        }
+        Err(failure) => return Err(refused(control, failure)),
     };
-    if let Err(error) = wire::send(&control, &Answer::Started, &[started.pidfd.as_fd()]) {
+    if let Err(error) = wire::send(control, &Answer::Started, &[started.pidfd.as_fd()]) {
         // The caller died meanwhile: nobody would follow what runs.
         end(&started);
         return Err(Part::Launch.failed("answering")(error));
     }
     confine::let_go_of_stdio()?;
-    watch(&control, started, &request)
+    watch(control, started, request)
+}
+
+/// Says that nothing runs. Whether anybody is left to hear it makes no difference.
+pub(crate) fn refused(control: &UnixStream, failure: Failure) -> Failure {
+    let _ = wire::send(control, &Answer::Failed(failure.clone()), &[]);
+    failure
 }
 
 /// Makes a network and hands it over: it lasts as long as somebody holds it or is in it.
@@ -101,10 +114,7 @@ fn network(control: &UnixStream) -> Result<End, Failure> {
     };
     let sent = match made() {
         Ok(fds) => wire::send(control, &Answer::Network, &fds.each_ref().map(AsFd::as_fd)),
-        Err(failure) => {
-            let _ = wire::send(control, &Answer::Failed(failure.clone()), &[]);
-            return Err(failure);
-        }
+        Err(failure) => return Err(refused(control, failure)),
     };
     sent.map_err(Part::Launch.failed("answering"))?;
     Ok(End::Code(0))
@@ -124,7 +134,7 @@ fn map_ids(user: u32, group: u32) -> Result<(), Failure> {
 }
 
 /// A program that runs, as the launcher holds it.
-struct Started {
+pub(crate) struct Started {
     pid: Pid,
     pidfd: OwnedFd,
     /// Where init says how the program ended; without a jail the process says it itself.
@@ -135,51 +145,102 @@ struct Started {
     group: Option<Group>,
 }
 
+/// A jail's first process, and the ends of its pipes that are not its own.
+pub(crate) struct First {
+    pid: Pid,
+    report: OwnedFd,
+    outcome: OwnedFd,
+    group: Option<Group>,
+}
+
+/// Whether the mounts are copied at once, or by whoever waits for the plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mounts {
+    Now,
+    Later,
+}
+
+impl First {
+    /// Enters the namespaces of a jail and starts its first process, which does `begin`.
+    pub(crate) fn start(
+        limits: &Limits,
+        net: Net,
+        network: Option<&(OwnedFd, OwnedFd)>,
+        mounts: Mounts,
+        begin: impl FnOnce(PidBound, Ends),
+    ) -> Result<Self, Failure> {
+        let group = Group::enter(limits).ok();
+        let is_root = rustix::process::geteuid().is_root();
+        let pids = if is_root && group.is_none() { PidBound::Needed } else { PidBound::Extra };
+        // When memory runs out, jails go first.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+        if is_root {
+            // Supplementary groups are reach that the plan does not name. Only root can let go.
+            let _ = rustix::thread::set_thread_groups(&[]);
+        }
+        if let Some((user, net)) = network {
+            sys::join_network(user.as_fd(), net.as_fd())
+                .map_err(Part::Network.failed("joining the network of the run"))?;
+        }
+        // Who this is in the namespace that it is in now.
+        let (user, group_id) = (rustix::process::geteuid(), rustix::process::getegid());
+        sys::enter_namespaces(net).map_err(Part::Namespaces.failed("entering new namespaces"))?;
+        map_ids(user.as_raw(), group_id.as_raw())?;
+        if mounts == Mounts::Now {
+            enter_mounts()?;
+        }
+        let (alive, alive_here) = pipe()?;
+        let (report_here, report) = pipe()?;
+        let (outcome_here, outcome) = pipe()?;
+        match sys::fork().map_err(Part::Launch.failed("starting the jail's first process"))? {
+            Fork::Child => {
+                drop((alive_here, report_here, outcome_here, group));
+                begin(pids, Ends { alive, report, outcome });
+                // It ends by itself.
+                sys::exit_now(1)
+            }
+            Fork::Parent(pid) => {
+                drop((alive, report, outcome, begin));
+                // Held open until this process ends: its closing is what init looks for.
+                std::mem::forget(alive_here);
+                group.iter().for_each(Group::leave);
+                Ok(Self { pid, report: report_here, outcome: outcome_here, group })
+            }
+        }
+    }
+
+    /// Whether the kernel holds it to the limits that it was started with, and to no others.
+    pub(crate) fn is_in_a_group(&self) -> bool {
+        self.group.is_some()
+    }
+
+    /// Waits until the program of `request` runs, and begins to watch it.
+    pub(crate) fn follow(self, request: &Request, before: Before) -> Result<Started, Failure> {
+        let mut started = started(self.pid, self.report, Some(self.outcome))?;
+        started.group = self.group;
+        if request.mode == Mode::Confine {
+            let watch = Watch::begin(&request.plan, before);
+            started.watch = Some(watch.inspect_err(|_| end(&started))?);
+        }
+        Ok(started)
+    }
+}
+
+/// The mounts that there are now, for this process and those that it starts. The root of this process becomes
+/// the jail's when the first process makes it so.
+pub(crate) fn enter_mounts() -> Result<(), Failure> {
+    sys::enter_mounts().map_err(Part::Namespaces.failed("entering a new mount namespace"))
+}
+
 fn jailed(
     request: &Request,
     stdin: Option<OwnedFd>,
     network: Option<&(OwnedFd, OwnedFd)>,
 ) -> Result<Started, Failure> {
     let before = Before::note()?;
-    let held = Group::enter(&request.plan.limits).ok();
-    let is_root = rustix::process::geteuid().is_root();
-    let pids = if is_root && held.is_none() { PidBound::Needed } else { PidBound::Extra };
-    // When memory runs out, jails go first.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "500");
-    if is_root {
-        // Supplementary groups are reach that the plan does not name. Only root can let go.
-        let _ = rustix::thread::set_thread_groups(&[]);
-    }
-    if let Some((user, net)) = network {
-        sys::join_network(user.as_fd(), net.as_fd())
-            .map_err(Part::Network.failed("joining the network of the run"))?;
-    }
-    // Who this is in the namespace that it is in now.
-    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    sys::enter_namespaces(request.net()).map_err(Part::Namespaces.failed("entering new namespaces"))?;
-    map_ids(user.as_raw(), group.as_raw())?;
-    let (alive, alive_here) = pipe()?;
-    let (report_here, report) = pipe()?;
-    let (outcome_here, outcome) = pipe()?;
-    match sys::fork().map_err(Part::Launch.failed("starting the jail's first process"))? {
-        Fork::Child => {
-            drop((alive_here, report_here, outcome_here, held));
-            init::run(request, stdin, pids, Ends { alive, report, outcome })
-        }
-        Fork::Parent(pid) => {
-            drop((alive, report, outcome, stdin));
-            // Held open until this process ends: its closing is what init looks for.
-            std::mem::forget(alive_here);
-            held.iter().for_each(Group::leave);
-            let mut started = started(pid, report_here, Some(outcome_here))?;
-            started.group = held;
-            if request.mode == Mode::Confine {
-                let watch = Watch::begin(&request.plan, before);
-                started.watch = Some(watch.inspect_err(|_| end(&started))?);
-            }
-            Ok(started)
-        }
-    }
+    let begin = |pids, ends| init::run(request, stdin, pids, ends);
+    let first = First::start(&request.plan.limits, request.net(), network, Mounts::Now, begin)?;
+    first.follow(request, before)
 }
 
 fn unjailed(request: &Request, stdin: Option<OwnedFd>) -> Result<Started, Failure> {

@@ -43,6 +43,8 @@ mod resident;
 #[cfg(target_os = "linux")]
 mod rules;
 #[cfg(target_os = "linux")]
+mod spare;
+#[cfg(target_os = "linux")]
 mod support;
 #[cfg(target_os = "linux")]
 mod sys;

@@ -63,11 +63,21 @@ pub(crate) enum Net {
     Stay,
 }
 
-/// Enters new user, mount, process, IPC, host name and cgroup namespaces, and perhaps a new network.
+/// Enters new user, process, IPC, host name and cgroup namespaces, and perhaps a new network. The mounts are
+/// left for [`enter_mounts`]: a copy of them is to be no older than the plan.
 pub(crate) fn enter_namespaces(net: Net) -> io::Result<()> {
-    let all =
-        Flags::NEWUSER | Flags::NEWNS | Flags::NEWPID | Flags::NEWIPC | Flags::NEWUTS | Flags::NEWCGROUP;
+    let all = Flags::NEWUSER | Flags::NEWPID | Flags::NEWIPC | Flags::NEWUTS | Flags::NEWCGROUP;
     unshare(if net == Net::New { all | Flags::NEWNET } else { all })
+}
+
+/// Enters a new mount namespace, which has the mounts that there are now.
+pub(crate) fn enter_mounts() -> io::Result<()> {
+    unshare(Flags::NEWNS)
+}
+
+/// Joins a mount namespace of this user namespace's; its root becomes that of this process.
+pub(crate) fn join_mounts(mounts: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::thread::move_into_link_name_space(mounts, Some(LinkNameSpaceType::Mount))?)
 }
 
 /// Enters a new user and a new network namespace.

@@ -3,24 +3,26 @@
 //! Every source is opened before anything is covered, and every target is walked component
 //! by component without following links, so that nothing inside a workspace can steer a mount.
 
+mod base;
 mod nest;
 
 use std::{
+    ffi::OsStr,
     os::fd::{AsFd, OwnedFd},
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags},
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags},
     io::Errno,
-    mount::{
-        FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
-        UnmountFlags,
-    },
+    mount::{MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags},
 };
 
+pub(crate) use base::prepare;
+use base::{Base, SCRATCH, tmpfs};
+
 use crate::{
-    Access, Exec, Failure, HOME, Limits, Mount, Network, Part, Plan,
+    Access, Exec, Failure, Limits, Mount, Network, Part, Plan,
     lacks::Lack,
     sys::{self, MOUNT_NO_DEV, MOUNT_NO_EXEC, MOUNT_NO_SUID, MOUNT_READ_ONLY},
 };
@@ -97,15 +99,17 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
         })
         .collect::<Result<Vec<_>, _>>()?;
     let devices = DEVICES.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?;
-    let names = names(plan.network)?;
-    let proc = proc_of_jail(plan, pids)?;
-
-    let root = tmpfs("0755", 16 << 20, plan.exec)?;
+    let base = Base::ready_or_made(plan)?;
+    for (path, content) in names(plan.network)? {
+        base.rewrite(path, &content)?;
+    }
+    bound_proc(&base.proc, plan, pids)?;
+    let Base { root, proc, scratch, .. } = base;
     let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(&root, "", CWD, STAGE, onto)
         .map_err(fail("mounting the jail's root on /tmp"))?;
     let mut tree = Tree { root, bound: Vec::new(), empty: None, exec: plan.exec };
-    tree.furnish(&plan.limits, &proc, &devices, &names)?;
+    tree.furnish(&proc, &devices, &scratch)?;
     for (mount, source) in mounts.into_iter().zip(sources) {
         tree.add(mount, source, &plan.limits)?;
     }
@@ -131,34 +135,13 @@ struct Tree {
 
 impl Tree {
     /// What every jail has.
-    fn furnish(
-        &self,
-        limits: &Limits,
-        proc: &OwnedFd,
-        devices: &[OwnedFd],
-        names: &[(&'static str, Vec<u8>)],
-    ) -> Result<(), Failure> {
+    fn furnish(&self, proc: &OwnedFd, devices: &[OwnedFd], scratch: &[OwnedFd]) -> Result<(), Failure> {
         self.attach(proc, Path::new("/proc"), FileType::Directory)?;
         for (name, device) in DEVICES.iter().zip(devices) {
             self.attach(device, &Path::new("/dev").join(name), FileType::RegularFile)?;
         }
-        for (target, mode) in [("/tmp", "1777"), ("/dev/shm", "1777"), (HOME, "0700")] {
-            let scratch = tmpfs(mode, limits.scratch_bytes, self.exec)?;
-            self.attach(&scratch, Path::new(target), FileType::Directory)?;
-        }
-        let fixed = FILES.iter().map(|(path, content)| (path, content.as_bytes()));
-        for (path, content) in fixed.chain(names.iter().map(|(path, content)| (path, &content[..]))) {
-            let file = self.point(&Path::new("/").join(path), FileType::RegularFile)?;
-            drop(file);
-            let doing = || Part::Files.failed(format!("writing /{path} of the jail"));
-            let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let file = rustix::fs::openat(&self.root, *path, flags, Mode::empty())
-                .map_err(|error| doing()(error))?;
-            let written = std::io::Write::write_all(&mut std::fs::File::from(file), content);
-            written.map_err(Part::Files.failed(format!("writing /{path} of the jail")))?;
-        }
-        for (content, path) in LINKS {
-            self.link(Path::new(content), &Path::new("/").join(path))?;
+        for ((target, _), scratch) in SCRATCH.iter().zip(scratch) {
+            self.attach(scratch, Path::new(target), FileType::Directory)?;
         }
         Ok(())
     }
@@ -192,11 +175,39 @@ impl Tree {
         }
     }
 
+    /// Mounts at `target`, on a place that is there or is made for it.
     fn attach(&self, mount: &OwnedFd, target: &Path, kind: FileType) -> Result<(), Failure> {
+        let failed =
+            |error: Errno| Part::Files.failed(format!("mounting {} in the jail", target.display()))(error);
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        if let Some((parent, name)) = self.made(target, kind)? {
+            // Not followed, should it be a link by now.
+            return rustix::mount::move_mount(mount, "", &parent, name, flags).map_err(failed);
+        }
         let point = self.point(target, kind)?;
-        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        rustix::mount::move_mount(mount, "", &point, "", flags)
-            .map_err(Part::Files.failed(format!("mounting {} in the jail", target.display())))
+        let flags = flags | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        rustix::mount::move_mount(mount, "", &point, "", flags).map_err(failed)
+    }
+
+    /// Makes the place `target` where nothing is and the directory that it is to be in is ours: that
+    /// directory, and its name in there.
+    fn made<'a>(&self, target: &'a Path, kind: FileType) -> Result<Option<(OwnedFd, &'a OsStr)>, Failure> {
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else { return Ok(None) };
+        if !self.is_ours(parent) {
+            return Ok(None);
+        }
+        let at = self.point(parent, FileType::Directory)?;
+        let done = match kind {
+            FileType::Directory => rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(0o755)),
+            _ => rustix::fs::mknodat(&at, name, FileType::RegularFile, Mode::from_raw_mode(0o644), 0),
+        };
+        match done {
+            Ok(()) => Ok(Some((at, name))),
+            Err(Errno::EXIST) => Ok(None),
+            Err(error) => {
+                Err(Part::Plan.failed(format!("making the place {} in the jail", target.display()))(error))
+            }
+        }
     }
 
     fn link(&self, content: &Path, target: &Path) -> Result<(), Failure> {
@@ -213,40 +224,34 @@ impl Tree {
         let failed = |error: Errno| {
             Part::Plan.failed(format!("finding the place {} in the jail", target.display()))(error)
         };
-        let path = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut at =
-            rustix::fs::openat(&self.root, ".", path | OFlags::DIRECTORY, Mode::empty()).map_err(failed)?;
-        let mut walked = PathBuf::from("/");
-        for part in target.components() {
-            let Component::Normal(name) = part else { continue };
-            let ours = !self.bound.iter().any(|bound| walked.starts_with(bound));
-            walked.push(name);
-            let directory = walked != target || kind == FileType::Directory;
-            let flags = if directory { path | OFlags::DIRECTORY } else { path };
-            let next = rustix::fs::openat(&at, name, flags, Mode::empty());
-            at = match next {
-                Err(Errno::NOENT) if ours => {
-                    let made = if directory {
-                        rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(0o755))
-                    } else {
-                        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                        rustix::fs::openat(&at, name, flags, Mode::from_raw_mode(0o644)).map(drop)
-                    };
-                    made.map_err(failed)?;
-                    rustix::fs::openat(&at, name, flags, Mode::empty()).map_err(failed)?
-                }
-                other => other.map_err(failed)?,
-            };
+        match self.there(target, kind) {
+            Err(Errno::NOENT) if self.made(target, kind)?.is_some() => self.there(target, kind),
+            found => found,
         }
-        Ok(at)
+        .map_err(failed)
+    }
+
+    /// Opens the place `target`, following no link: the kernel looks at every name on the way.
+    fn there(&self, target: &Path, kind: FileType) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = if kind == FileType::Directory { flags | OFlags::DIRECTORY } else { flags };
+        let below = target.strip_prefix("/").unwrap_or(target);
+        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+        let straight = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+        rustix::fs::openat2(&self.root, below, flags, Mode::empty(), straight)
+    }
+
+    /// Whether what is missing in the directory `at` may be made there.
+    fn is_ours(&self, at: &Path) -> bool {
+        !self.bound.iter().any(|bound| at.starts_with(bound))
     }
 }
 
-/// How the jail resolves the names of machines. The machine's own settings are copied, not shown: the
+/// How the jail resolves the names of machines, where it can reach any. The machine's own settings are copied, not shown: the
 /// files are often links to places that no jail has.
 fn names(network: Network) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
     if network == Network::None {
-        return Ok(ALONE.iter().map(|(path, content)| (*path, content.as_bytes().to_vec())).collect());
+        return Ok(Vec::new());
     }
     let copied = |path: &'static str| {
         let mut content = Vec::new();
@@ -294,42 +299,15 @@ fn clone(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::mount::open_tree(CWD, path, flags)
 }
 
-/// An empty temporary file system, with a bound also on its number of files, whose kernel
-/// memory its size does not count.
-fn tmpfs(mode: &str, bytes: u64, exec: Exec) -> Result<OwnedFd, Failure> {
-    let make = || {
-        let fs = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        rustix::mount::fsconfig_set_string(&fs, "mode", mode)?;
-        rustix::mount::fsconfig_set_string(&fs, "size", bytes.to_string())?;
-        rustix::mount::fsconfig_set_string(&fs, "nr_inodes", "262144")?;
-        rustix::mount::fsconfig_create(&fs)?;
-        let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-        attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, exec != Exec::Any);
-        rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
-    };
-    make().map_err(Part::Files.failed("making a temporary file system"))
-}
-
-/// A fresh `/proc` of this process namespace. Read-only: a jailed process of a caller that is
+/// Bounds a fresh `/proc` of this process namespace. Read-only: a jailed process of a caller that is
 /// root owns, to the kernel, the machine's own switches in there.
-fn proc_of_jail(plan: &Plan, pids: PidBound) -> Result<OwnedFd, Failure> {
-    let make = || {
-        Lack::Proc.refuse()?;
-        let fs = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        rustix::mount::fsconfig_create(&fs)?;
-        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
-            | MountAttrFlags::MOUNT_ATTR_NODEV
-            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
-    };
-    let proc = make().map_err(Part::Files.failed("mounting a /proc of the jail's own"))?;
-    let bounded = bound_pids(&proc, plan.limits.processes);
+fn bound_proc(proc: &OwnedFd, plan: &Plan, pids: PidBound) -> Result<(), Failure> {
+    let bounded = bound_pids(proc, plan.limits.processes);
     if pids == PidBound::Needed {
         bounded.map_err(Part::Limits.failed("bounding the processes of a jail started by root"))?;
     }
     sys::mount_restrict(proc.as_fd(), MOUNT_READ_ONLY)
-        .map_err(Part::Files.failed("making the jail's /proc read-only"))?;
-    Ok(proc)
+        .map_err(Part::Files.failed("making the jail's /proc read-only"))
 }
 
 fn bound_pids(proc: &OwnedFd, processes: u64) -> Result<(), Errno> {

@@ -20,7 +20,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{Bound, Failure, Network, Part, Plan, Posture, sys::Net};
+use crate::{Bound, Failure, Limits, Network, Part, Plan, Posture, sys::Net};
 
 /// A frame beyond this is no plan of ours.
 const MAX_BYTES: u32 = 64 << 20;
@@ -31,6 +31,9 @@ const MAX_BYTES: u32 = 64 << 20;
 pub(crate) enum Order {
     /// Start a program.
     Launch(Box<Request>),
+    /// Do what can be done before anybody knows which program it will be, and wait for that. Its limits are probably
+    /// these.
+    Prepare(Box<Limits>),
     /// Make a network that jails can share, and start nothing.
     Network,
 }
@@ -53,6 +56,11 @@ impl Request {
     /// Which network namespace the jail is in.
     pub(crate) fn net(&self) -> Net {
         if self.is_joined || self.plan.network == Network::Host { Net::Stay } else { Net::New }
+    }
+
+    /// Whether a launcher that was started before the plan was known can start this.
+    pub(crate) fn suits_prepared(&self) -> bool {
+        self.mode == Mode::Confine && self.net() == Net::New
     }
 
     /// The descriptors that it needs, out of those that came along. Looks at the plan once more: whoever asks has
@@ -112,9 +120,9 @@ pub(crate) enum Answer {
 }
 
 /// The most descriptors of one frame.
-const MOST_FDS: usize = 3;
+const MOST_FDS: usize = 5;
 
-/// Sends one frame and at most three descriptors.
+/// Sends one frame and at most [`MOST_FDS`] descriptors.
 pub(crate) fn send<T: Serialize>(
     mut socket: &UnixStream,
     value: &T,

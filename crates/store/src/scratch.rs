@@ -235,42 +235,86 @@ impl Workspace {
     fn index_of_agent(&self, base: &Commit, to: &Path) -> Result<(), Error> {
         const DOING: &str = "make the agent's index";
         let held = self.held()?;
-        fs::copy(held.index_path(), to).doing_at(DOING, to)?;
-        held.git("read-tree").index(to).args(["--reset", base.hex()]).run().doing(DOING)?;
-        let lock = to_path(&[to.as_os_str().as_encoded_bytes(), b".lock"].concat());
-        remove_if_there(&lock)?;
-        let mut index = fs::read(to).doing_at(DOING, to)?;
-        if give(&mut index, USER).is_some() {
-            fs::write(to, index).doing_at(DOING, to)?;
+        let mut index = fs::read(held.index_path()).doing_at(DOING, held.index_path())?;
+        let wanted = self.tree().tree_of(base)?;
+        // Mostly it was written for just that tree, and says so.
+        if tree_of(&index).as_deref() != Some(wanted.hex()) {
+            fs::write(to, &index).doing_at(DOING, to)?;
+            held.git("read-tree").index(to).args(["--reset", base.hex()]).run().doing(DOING)?;
+            let lock = to_path(&[to.as_os_str().as_encoded_bytes(), b".lock"].concat());
+            remove_if_there(&lock)?;
+            index = fs::read(to).doing_at(DOING, to)?;
         }
-        Ok(())
+        // One of another form tells git less of the files, which looks at each of them then.
+        let _ = give(&mut index, USER);
+        fs::write(to, index).doing_at(DOING, to)
     }
 }
 
 /// Makes `user` the owner of every file that an index notes. `None`: its form is another one, and it is as it
 /// was, or is of no use.
 fn give(index: &mut [u8], user: u32) -> Option<()> {
+    for at in entries(index)?.0 {
+        index.get_mut(at + 28..at + 32)?.copy_from_slice(&user.to_be_bytes());
+        index.get_mut(at + 32..at + 36)?.copy_from_slice(&user.to_be_bytes());
+    }
+    // No checksum: git takes that for one that was not computed.
+    let end = index.len().checked_sub(HASH)?;
+    index.get_mut(end..)?.fill(0);
+    Some(())
+}
+
+/// The tree that an index holds, where it says that nothing of it has changed since it had that tree.
+fn tree_of(index: &[u8]) -> Option<String> {
+    let (_, mut at) = entries(index)?;
+    let end = index.len().checked_sub(HASH)?;
+    while at < end {
+        let length = usize::try_from(number(index, at + 4)?).ok()?;
+        let content = index.get(at + 8..(at + 8).checked_add(length)?)?;
+        match index.get(at..at + 4)? {
+            // The root comes first, and has no name: how many files, how many trees, and its own name.
+            b"TREE" => {
+                let (head, rest) = content.strip_prefix(b"\0").map(|root| {
+                    root.split_at(root.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1))
+                })?;
+                if head.is_empty() || head.starts_with(b"-") {
+                    return None;
+                }
+                return Some(rest.get(..HASH)?.iter().map(|byte| format!("{byte:02x}")).collect());
+            }
+            // Its files are elsewhere.
+            b"link" => return None,
+            _ => {}
+        }
+        at += 8 + length;
+    }
+    None
+}
+
+/// The length of a hash in an index, in bytes.
+const HASH: usize = 20;
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// Where each entry of an index begins, and where the last one ends.
+fn entries(index: &[u8]) -> Option<(Vec<usize>, usize)> {
     /// The length of what stands before the flags of an entry: what was seen of the file, and its object.
     const BEFORE: usize = 60;
-    let number = |bytes: &[u8], at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     if index.get(..4)? != b"DIRC" || !matches!(number(index, 4)?, 2 | 3) {
         return None;
     }
-    let count = number(index, 8)?;
-    let mut at = 12_usize;
-    for _ in 0..count {
-        index.get_mut(at + 28..at + 32)?.copy_from_slice(&user.to_be_bytes());
-        index.get_mut(at + 32..at + 36)?.copy_from_slice(&user.to_be_bytes());
+    let (mut found, mut at) = (Vec::new(), 12_usize);
+    for _ in 0..number(index, 8)? {
         let flags = *index.get(at + BEFORE)?;
         let name = at + BEFORE + if flags & 0x40 != 0 { 4 } else { 2 };
         let length = index.get(name..)?.iter().position(|byte| *byte == 0)?;
+        found.push(at);
         // At least one NUL, and as many more as make a multiple of eight.
         at += (name - at + length + 8) & !7;
     }
-    // No checksum: git takes that for one that was not computed.
-    let end = index.len().checked_sub(20)?;
-    index.get_mut(end..)?.fill(0);
-    Some(())
+    Some((found, at))
 }
 
 #[cfg(test)]
@@ -285,6 +329,32 @@ mod tests {
             let mut index = bytes.to_vec();
             assert_eq!(give(&mut index, 1), None);
             assert_eq!(index, bytes);
+            assert_eq!(tree_of(bytes), None);
         }
+    }
+
+    /// An empty index with these extensions.
+    fn index(extensions: &[(&[u8], &[u8])]) -> Vec<u8> {
+        let mut index = b"DIRC\0\0\0\x02\0\0\0\0".to_vec();
+        for (name, content) in extensions {
+            index.extend_from_slice(name);
+            index.extend_from_slice(&(content.len() as u32).to_be_bytes());
+            index.extend_from_slice(content);
+        }
+        index.extend_from_slice(&[7; HASH]);
+        index
+    }
+
+    #[test]
+    fn an_index_names_its_tree_only_while_it_is_that_tree() {
+        let whole = [&b"\x000 0\n"[..], &[0xab; HASH]].concat();
+        assert_eq!(tree_of(&index(&[(b"EOIE", b"what"), (b"TREE", &whole)])), Some("ab".repeat(HASH)));
+        assert_eq!(tree_of(&index(&[])), None);
+        assert_eq!(tree_of(&index(&[(b"link", b"what"), (b"TREE", &whole)])), None);
+        for other in [&b"\x00-1 0\n"[..], b"\x000 0\n", b"\x000 0", b"", &whole[1..]] {
+            assert_eq!(tree_of(&index(&[(b"TREE", other)])), None, "{other:?}");
+        }
+        let cut = index(&[(b"TREE", &whole)]);
+        assert_eq!(tree_of(&cut[..cut.len() - HASH - 1]), None);
     }
 }

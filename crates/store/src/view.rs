@@ -42,6 +42,12 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Tree {
+    /// Makes ahead what [`crate::Workspace::scratch`] shows of the history of `tip`. What goes wrong goes wrong
+    /// there again, and is told there.
+    pub fn view_prepare(&self, tip: &Commit) {
+        let _ = self.view(tip);
+    }
+
     /// The directory with what `tip` reaches, made when it is not there.
     pub(crate) fn view(&self, tip: &Commit) -> Result<PathBuf, Error> {
         const DOING: &str = "make what the agent sees of the history";

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use domain::StepNo;
 use kernel::fault::{Point, point};
 use kernel::port::Refused;
+use sandbox::Launcher;
 
 use super::peer::Peer;
 use super::{Error, failed};
 use crate::config::Config;
+use crate::jail;
 use crate::job::{Failure, Job};
 use crate::services::Services;
 use crate::spool::Spool;
@@ -27,6 +29,7 @@ pub(super) struct Desk {
     config: Config,
     spool: Spool,
     services: Services,
+    launcher: Launcher,
     state: Mutex<State>,
     changed: Bell,
 }
@@ -73,7 +76,13 @@ impl Desk {
             busy_at: Instant::now(),
         };
         let changed = Bell::new().map_err(failed("make a pipe"))?;
-        Ok(Self { config, spool, services: Services::default(), state: Mutex::new(state), changed })
+        let launcher = jail::launcher(&config);
+        Ok(Self { config, spool, services: Services::default(), launcher, state: Mutex::new(state), changed })
+    }
+
+    /// Uses the time until the next step.
+    pub(super) fn prepare(&self) {
+        jail::prepare(&self.config, &self.launcher);
     }
 
     /// Ends what runs beside the steps.
@@ -230,8 +239,8 @@ impl Desk {
             let state = self.state();
             state.peers.iter().filter(|peer| peer.is_greeted).for_each(|peer| peer.offer(&answer));
         };
-        let (config, spool, services) = (&self.config, &self.spool, &self.services);
-        let job = Job { config, spool, services, work, stop, progress: &progress };
+        let Self { config, spool, services, launcher, .. } = self;
+        let job = Job { config, spool, services, launcher, work, stop, progress: &progress };
         // A defect in one step must not leave it running for ever in the eyes of the daemon.
         let ended = std::panic::catch_unwind(AssertUnwindSafe(|| job.run()))
             .unwrap_or_else(|_| Err(Failure::Lost("the runner failed inside; report this".into())));
@@ -251,6 +260,8 @@ impl Desk {
             state.tell_one(id, &Answer::Killed { step });
         }
         self.changed.ring();
+        drop(state);
+        self.prepare();
     }
 
     fn status(&self, id: u64, work: &Work) {

@@ -106,18 +106,8 @@ impl Tree {
 
     /// The place `target`, which has to be there, reached without following a link.
     fn existing(&self, target: &Path) -> Result<OwnedFd, Failure> {
-        let failed = |error: Errno| {
-            Part::Plan.failed(format!("finding the place {} in the jail", target.display()))(error)
-        };
-        let path = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let names: Vec<_> = target.components().skip(1).collect();
-        let mut at =
-            rustix::fs::openat(&self.root, ".", path | OFlags::DIRECTORY, Mode::empty()).map_err(failed)?;
-        for (number, name) in names.iter().enumerate() {
-            let flags = if number + 1 < names.len() { path | OFlags::DIRECTORY } else { path };
-            at = rustix::fs::openat(&at, name.as_os_str(), flags, Mode::empty()).map_err(failed)?;
-        }
-        Ok(at)
+        self.there(target, FileType::Unknown)
+            .map_err(Part::Plan.failed(format!("finding the place {} in the jail", target.display())))
     }
 
     fn empty(&mut self) -> Result<&Empty, Failure> {

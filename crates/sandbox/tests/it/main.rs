@@ -15,6 +15,7 @@ mod lifetime;
 mod limits;
 mod network;
 mod open_network;
+mod prepared;
 mod probe;
 mod processes;
 mod programs;
