@@ -128,7 +128,7 @@ pub struct Why {
     pub request: serde_json::Value,
     /// What is on record, in order.
     pub decisions: Vec<Judged>,
-    /// What would be decided now, without its approval; `null` for a step that nobody judges.
+    /// What today's rules say of it, as of the instant of the last decision, without its approval; `null` for a step that nobody judges.
     pub today: Option<Judged>,
 }
 

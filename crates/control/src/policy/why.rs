@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use domain::fact::{Denial, StepPlanned};
 use domain::gate::Answer;
-use domain::{Decision, Fact, GateId, Payload, Recorded, RunId, StepKind, StepNo};
+use domain::{Decision, Fact, GateId, Payload, Recorded, RunId, StepKind, StepNo, Timestamp};
 use kernel::port::{Action, Journal};
 
 use super::view::{AskWhy, Judged, Why};
@@ -32,6 +32,8 @@ impl Control {
             let started = Charter::read(&*journal, run)?.started;
             let request = payload.as_ref().map_or(&[][..], |payload| &payload.0);
             let today = (planned.kind != StepKind::WaitHuman && planned.composed_upto.is_none()).then(|| {
+                // A lease ends with its run: today's rules are asked as of the instant of the decision.
+                let then = found.decisions.last().map_or(now, |decision| Timestamp(decision.at));
                 let action = Action {
                     run,
                     principal: &started.principal,
@@ -45,7 +47,7 @@ impl Control {
                     digest: planned.request,
                     nanodollars: 0,
                     approved: None,
-                    now,
+                    now: then,
                 };
                 authority.decide(&action).ok().map(|decision| decided(0, now.0, decision))
             });
