@@ -219,7 +219,9 @@ impl Eraser {
             }
         }
         for kind in self.ground.records.kinds()? {
-            for record in self.ground.records.list(&kind)? {
+            // What is kept by the run's own name is no other.
+            let own = |key: &str| targets.iter().any(|target| key.contains(&target.run.to_string()));
+            for record in self.ground.records.list(&kind)?.iter().filter(|record| !own(&record.key)) {
                 digests(&record.body, &mut others);
             }
         }
