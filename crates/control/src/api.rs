@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::archive::{Carried, Export, Import};
 pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
-pub use crate::keep::view::{Binned, BinnedShown, EmptyBin, Restored, Sweep, Swept, Usage};
+pub use crate::keep::view::{
+    Binned, BinnedShown, EmptyBin, Forget, Forgotten, ForgottenRun, Restored, Sweep, Swept, Usage,
+};
 pub use crate::leases::view::{
     Act, Decided, Halt, Lease, LeaseRecord, LeaseWanted, MintLease, Minted, RaiseHalt, RecentRun, Role,
 };

@@ -66,6 +66,7 @@ pub struct Control {
     pub(crate) jail: JailStatus,
     pub(crate) lines: Lines,
     pub(crate) sweeping: Arc<std::sync::Mutex<()>>,
+    pub(crate) indexing: Arc<std::sync::Mutex<()>>,
     pub(crate) manners: Manners,
     pub(crate) files: Files,
     pub(crate) recorder: Option<Arc<Recorder>>,
@@ -92,6 +93,7 @@ impl Control {
             jail: parts.jail,
             lines: Lines::default(),
             sweeping: Arc::default(),
+            indexing: Arc::default(),
             manners: parts.manners,
             recorder: None,
             deltas: parts.deltas,
@@ -118,6 +120,14 @@ impl Control {
             if let Err(error) = self.take_over(row.run).await {
                 left.push((row.run, error.to_string()));
             }
+        }
+        match self.forget_complete().await {
+            Ok(incomplete) => {
+                for (run, error) in incomplete {
+                    tracing::warn!(%run, %error, "what was to be forgotten is not all gone; `regie forget` goes on");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "what was to be forgotten cannot be read"),
         }
         Ok(left)
     }

@@ -80,10 +80,11 @@ impl Error {
 
 impl From<kernel::port::JournalError> for Error {
     fn from(error: kernel::port::JournalError) -> Self {
-        use kernel::port::JournalError::{Damaged, NoSuchRun, Storage};
+        use kernel::port::JournalError::{Damaged, Forgotten, NoSuchRun, Storage};
         let detail = error.to_string();
         match error {
             NoSuchRun(_) => Self::new(Kind::NotFound, "run.not_found", detail).mend_apart(),
+            Forgotten(_) => Self::new(Kind::Conflict, "run.forgotten", detail).mend_apart(),
             Storage(_) => {
                 Self::new(Kind::Unavailable, "journal.unreadable", detail).hint("see `regie doctor`")
             }

@@ -17,6 +17,8 @@ use crate::{Control, view};
 
 /// The most events that one request gives.
 const PAGE: usize = 5000;
+/// What stands in place of a goal that was forgotten.
+const FORGOTTEN: &str = "(forgotten)";
 /// How many runs are looked through for a short id.
 const SEARCHED: usize = 100_000;
 
@@ -41,7 +43,7 @@ impl Charter {
         let Fact::RunStarted(started) = first.header.fact else {
             return Err(damaged("the first event does not start the run"));
         };
-        let payload = first.payload.ok_or_else(|| damaged("the mission was forgotten"))?;
+        let payload = first.payload.ok_or(JournalError::Forgotten(run))?;
         let mission =
             serde_json::from_slice(&payload.0).map_err(|_| damaged("the mission cannot be read"))?;
         Ok(Self { started, mission })
@@ -284,7 +286,10 @@ fn no_run(name: &str) -> Error {
 
 /// A run as it is shown.
 fn run_view(journal: &dyn Journal, row: &RunRow) -> Result<api::Run, Error> {
-    let Charter { started, mission } = Charter::read(journal, row.run)?;
+    let Charter { started, mission } = match Charter::read(journal, row.run) {
+        Err(JournalError::Forgotten(_)) => return forgotten_view(journal, row),
+        charter => charter?,
+    };
     let (reason, code) = last_words(journal, row)?;
     let waiting = row.status == "active" && row.open_gates > 0;
     Ok(api::Run {
@@ -306,6 +311,38 @@ fn run_view(journal: &dyn Journal, row: &RunRow) -> Result<api::Run, Error> {
         turns: row.turns,
         spent: Spent { tokens: row.tokens, nanodollars: row.nanodollars, unpriced: row.unpriced },
         gates: open_gates(journal, row)?,
+        head: row.head.hash.to_string(),
+        events: row.head.seq,
+        forked: started.forked.as_deref().map(view::origin),
+    })
+}
+
+/// A run of which only the record is left.
+fn forgotten_view(journal: &dyn Journal, row: &RunRow) -> Result<api::Run, Error> {
+    let first = journal.history(row.run, 0, 1)?.into_iter().next();
+    let Some(Fact::RunStarted(started)) = first.map(|first| first.header.fact) else {
+        return Err(JournalError::Forgotten(row.run).into());
+    };
+    let (reason, code) = last_words(journal, row)?;
+    Ok(api::Run {
+        run: row.run.to_string(),
+        mission: started.mission.to_string(),
+        goal: FORGOTTEN.into(),
+        repository: String::new(),
+        line: String::new(),
+        branch: started.branch.clone(),
+        model: String::new(),
+        effort: None,
+        instead_of: None,
+        status: row.status.into(),
+        end: row.end.map(view::name),
+        reason,
+        code,
+        started_at: row.started_at.0,
+        updated_at: row.updated_at.0,
+        turns: row.turns,
+        spent: Spent { tokens: row.tokens, nanodollars: row.nanodollars, unpriced: row.unpriced },
+        gates: Vec::new(),
         head: row.head.hash.to_string(),
         events: row.head.seq,
         forked: started.forked.as_deref().map(view::origin),

@@ -38,7 +38,10 @@ impl Control {
         }
         let (journal, index) = (self.journal(), Arc::clone(&self.index));
         let (words, limit) = (words.to_owned(), limit.clamp(1, MAX_HITS));
+        let one = Arc::clone(&self.indexing);
         self.blocking(move || {
+            // What is being forgotten meanwhile must not come back.
+            let _one = one.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             catch_up(&*journal, &*index)?;
             Ok(index.find(&words, limit)?.into_iter().map(hit).collect())
         })

@@ -90,6 +90,11 @@ impl Lines {
         event_view(event, self.line(journal, event))
     }
 
+    /// Lets go of all that is kept folded.
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn line(&self, journal: &dyn Journal, event: &Recorded) -> Option<api::Line> {
         let header = &event.header;
         let mut folded = self.0.lock().unwrap_or_else(PoisonError::into_inner);

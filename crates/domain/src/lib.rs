@@ -26,6 +26,7 @@ pub mod budget;
 pub mod causes;
 pub mod digest;
 pub mod effect;
+pub mod erasure;
 pub mod event;
 pub mod fact;
 pub mod gate;

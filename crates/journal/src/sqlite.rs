@@ -5,6 +5,7 @@
 
 mod append;
 mod claim;
+mod erased;
 mod failure;
 mod projection;
 mod read;
@@ -201,6 +202,13 @@ impl Journal for SqliteJournal {
 
     fn spent_on(&self, day: u64) -> Result<u64, JournalError> {
         self.readers.with(|reader| read::spent_on(reader, day))
+    }
+
+    fn erase(&self, run: RunId, events: &[(u64, u64)]) -> Result<u64, JournalError> {
+        let erased = self.ask(|answer| Order::Erase(run, events.to_vec(), answer))?;
+        // The log still has the pages as they were.
+        self.fold_log()?;
+        Ok(erased)
     }
 
     fn verify(&self) -> Result<Verification, JournalError> {

@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Cancel(OneRun),
     /// Take the merge of a run or a mission back, with a new commit
     Undo(Undo),
+    /// Destroy what a run, a mission or a step was about; that it ran stays on record
+    Forget(Forget),
     /// Show what was spent
     Costs(Costs),
     /// Write an artifact's bytes to stdout
@@ -371,6 +373,25 @@ pub(crate) struct Resume {
     /// Record the run from here on in this directory, which must be empty or not there
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Forget {
+    /// A run (a full id, the end of one, or `last`) or the full id of a mission
+    #[arg(value_name = "RUN|MISSION")]
+    pub(crate) run: String,
+    /// Forget this step of the run alone
+    #[arg(long, value_name = "STEP")]
+    pub(crate) step: Option<u64>,
+    /// Also the runs that go on from it
+    #[arg(long)]
+    pub(crate) with_forks: bool,
+    /// Only show what would go, and what would stay
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask first
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -62,6 +62,10 @@ impl UseCases for Control {
         Control::run_resume(self, run, with).await
     }
 
+    async fn run_forget(&self, run: &str, order: api::Forget) -> Result<api::Forgotten, Error> {
+        Control::run_forget(self, run, order).await
+    }
+
     async fn run_undo(&self, run: &str) -> Result<api::Undone, Error> {
         Control::run_undo(self, run).await
     }

@@ -58,6 +58,7 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/runs/{run}/cancel", post(run_cancel::<U>))
         .route("/runs/{run}/resume", post(run_resume::<U>))
         .route("/runs/{run}/undo", post(run_undo::<U>))
+        .route("/runs/{run}/forget", post(run_forget::<U>))
         .route("/runs/{run}/say", post(run_say::<U>))
         .route("/costs", get(costs::<U>))
         .route("/search", get(search::<U>))
@@ -215,6 +216,14 @@ async fn run_resume<U: UseCases>(
 
 async fn run_undo<U: UseCases>(State(house): State<House<U>>, Named(run): Named) -> Answer<api::Undone> {
     Ok(Json(house.use_cases.run_undo(&run).await?))
+}
+
+async fn run_forget<U: UseCases>(
+    State(house): State<House<U>>,
+    Named(run): Named,
+    Body(order): Body<api::Forget>,
+) -> Answer<api::Forgotten> {
+    Ok(Json(house.use_cases.run_forget(&run, order).await?))
 }
 
 async fn run_say<U: UseCases>(

@@ -55,6 +55,12 @@ pub trait UseCases: Send + Sync + 'static {
     fn run_resume(&self, run: &str, with: api::Resume) -> impl Future<Output = Result<(), Error>> + Send;
     /// Takes the merge of a run or a mission back.
     fn run_undo(&self, run: &str) -> impl Future<Output = Result<api::Undone, Error>> + Send;
+    /// Destroys what a run or a mission was about.
+    fn run_forget(
+        &self,
+        run: &str,
+        order: api::Forget,
+    ) -> impl Future<Output = Result<api::Forgotten, Error>> + Send;
     /// Says something to the agent of a run.
     fn run_say(&self, run: &str, said: api::Say) -> impl Future<Output = Result<(), Error>> + Send;
     /// What was spent.

@@ -30,6 +30,7 @@ mod message;
 mod objects;
 pub mod owner;
 mod proposal;
+mod purge;
 mod recycle;
 mod revert;
 mod scratch;

@@ -215,6 +215,6 @@ pub(crate) fn regie(now: i64) -> Signature {
     Signature { name: "Regie".to_owned(), email: "regie@localhost".to_owned(), seconds: now }
 }
 
-fn bin_ref(name: &str) -> Result<String, Error> {
+pub(crate) fn bin_ref(name: &str) -> Result<String, Error> {
     branch_ref(name).map(|branch| branch.replacen("refs/heads/", BIN, 1))
 }

@@ -32,7 +32,7 @@ pub const STANDING_APPROVAL: &str = "standing-approval";
 pub const DEEPEST: usize = 16;
 
 /// What no lease can hold, whatever a tool is called: the way back is the owner's alone.
-const OWNERS: [&str; 7] = ["snapshot", "snapshots", "backup", "backups", "lease", "halt", "vault"];
+const OWNERS: [&str; 8] = ["snapshot", "snapshots", "backup", "backups", "lease", "halt", "vault", "forget"];
 
 const MERGES: &[u8] = b"{\"approves\":\"merge\"}";
 
@@ -182,6 +182,16 @@ pub fn revoke(records: &dyn Records, id: LeaseId) -> Result<Lease, Error> {
 /// When it is missing or cannot be written; then nothing of it has ended.
 pub fn end(records: &dyn Records, id: LeaseId, at: Timestamp) -> Result<Lease, Error> {
     change(records, id, |lease| (lease.expires_at > at).then_some(Lease { expires_at: at, ..lease }))
+}
+
+/// Forgets what a lease was for, and all that came from it: the words of the owner.
+///
+/// # Errors
+/// When it is missing or cannot be written.
+pub fn forget_purpose(records: &dyn Records, id: LeaseId) -> Result<(), Error> {
+    let forgotten =
+        |lease: Lease| (!lease.purpose.is_empty()).then_some(Lease { purpose: String::new(), ..lease });
+    change(records, id, forgotten).map(|_| ())
 }
 
 /// Changes a lease and all that came from it in one write; those of which nothing is to be changed stay.

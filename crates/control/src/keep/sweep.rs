@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::{Digest, Fact, ProjectId, RunId, Timestamp};
-use kernel::port::{Artifacts, Journal, Records, RunRow};
+use kernel::port::{Artifacts, Journal, JournalError, Records, RunRow};
 use store::{PutBy, Skipped, Tree, TreeId};
 
 use super::hand::Hand;
@@ -63,9 +63,14 @@ impl Ground {
             if has_ended {
                 swept.items.extend(self.spool(row.run));
             }
-            let Ok(charter) = Charter::read(&*self.journal, row.run) else {
-                unread = true;
-                continue;
+            let charter = match Charter::read(&*self.journal, row.run) {
+                Ok(charter) => charter,
+                // It holds nothing any more.
+                Err(JournalError::Forgotten(_)) if has_ended => continue,
+                Err(_) => {
+                    unread = true;
+                    continue;
+                }
             };
             let project = projects.entry(charter.mission.project).or_default();
             project.runs.push(row.run);
@@ -206,7 +211,7 @@ impl Ground {
     }
 
     /// A git dir that is there. None is made: what it should hold would be missing.
-    fn tree(&self, project: ProjectId) -> Result<Tree, Error> {
+    pub(super) fn tree(&self, project: ProjectId) -> Result<Tree, Error> {
         let dir = self.layout.tree(project);
         if dir.join("HEAD").exists() {
             return Ok(Tree::open_or_create(&dir)?);
@@ -216,7 +221,7 @@ impl Ground {
     }
 
     /// The snapshots that the events of a run name.
-    fn snapshots(&self, run: RunId) -> Result<BTreeSet<TreeId>, Error> {
+    pub(super) fn snapshots(&self, run: RunId) -> Result<BTreeSet<TreeId>, Error> {
         let (mut seq, mut found) = (0, BTreeSet::new());
         loop {
             let page = self.journal.history(run, seq, PAGE)?;
@@ -430,7 +435,7 @@ pub(super) fn unremoved(error: &dyn std::error::Error) -> Error {
 }
 
 /// Renames a directory out of the way and removes it. After the first no crash makes it look whole.
-fn take_away(dir: &Path) -> io::Result<()> {
+pub(super) fn take_away(dir: &Path) -> io::Result<()> {
     let gone = dir.with_file_name(format!("{GONE}{}", name_of(dir)));
     if gone.exists() {
         remove(&gone)?;
@@ -462,7 +467,7 @@ fn open_up(dir: &Path) {
 }
 
 /// Collects what looks like a digest: 64 hexadecimal characters, neither more nor fewer.
-fn digests(bytes: &[u8], found: &mut HashSet<Digest>) {
+pub(super) fn digests(bytes: &[u8], found: &mut HashSet<Digest>) {
     let runs = bytes.split(|byte| !matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     for run in runs.filter(|run| run.len() == HEX) {
         found.extend(std::str::from_utf8(run).ok().and_then(|text| text.parse::<Digest>().ok()));

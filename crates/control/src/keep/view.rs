@@ -162,3 +162,52 @@ pub struct Item {
     /// Why it stays, or what is kept of it.
     pub note: Option<String>,
 }
+
+/// What is to be forgotten of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forget {
+    /// This step alone; otherwise all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    /// Only say what would go.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Also the runs that go on from it.
+    #[serde(default)]
+    pub with_forks: bool,
+}
+
+/// What was forgotten, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Forgotten {
+    /// Whether nothing was done.
+    pub dry_run: bool,
+    /// The runs.
+    pub runs: Vec<ForgottenRun>,
+    /// What is not reached by it, in words.
+    pub stays: Vec<String>,
+}
+
+/// What goes of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForgottenRun {
+    /// The run.
+    pub run: String,
+    /// What it was about; empty where that is forgotten.
+    pub goal: String,
+    /// The step that alone goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    /// Contents of events.
+    pub contents: u64,
+    /// Artifacts that nothing else refers to.
+    pub artifacts: u64,
+    /// Their size.
+    pub bytes: u64,
+    /// The size of its workspace.
+    pub workspace: u64,
+    /// The branch that goes, with snapshots and what is in the bin of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+}

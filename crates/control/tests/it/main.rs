@@ -5,6 +5,7 @@
 mod authority;
 mod catalogue;
 mod day;
+mod forget;
 mod fork;
 mod gates;
 mod jail;

@@ -1,7 +1,8 @@
 //! Verification: every chain recomputed from the bytes on disk.
 //!
 //! What it sees: a changed header, payload or salt, an event that is missing from the middle or the
-//! end, events in another order. What it cannot see alone: a chain that was rewritten as a whole, or a
+//! end, events in another order, a content that is missing without an erasure on record, an erasure that was
+//! altered or taken away from between others. What it cannot see alone: a chain that was rewritten as a whole, or a
 //! run that was removed with all its rows; that takes a head kept outside the installation.
 
 use domain::event::{self, Head, VERSION};
@@ -9,12 +10,14 @@ use domain::{Digest, Header, Payload, RunId};
 use kernel::port::{JournalError, Verification};
 use rusqlite::{Connection, OptionalExtension};
 
+use super::erased::Erasures;
 use super::read::storage;
 use super::value::{digest, run_id, uint};
 
 /// Verifies all runs. Each is read as it was at one instant, so writers need not stop.
 pub(super) fn all(connection: &Connection) -> Result<Verification, JournalError> {
     let mut found = Verification::default();
+    found.broken.extend(Erasures::read(connection).map_err(storage)?.broken());
     for run in runs(connection).map_err(storage)? {
         let transaction = connection.unchecked_transaction().map_err(storage)?;
         found.runs += 1;
@@ -58,6 +61,7 @@ fn chain(
     let mut rows = statement.query([run.as_bytes()])?;
     let mut head = Head::EMPTY;
     let mut position = 0;
+    let mut erasures: Option<Erasures> = None;
     while let Some(row) = rows.next()? {
         let salt: Option<Vec<u8>> = row.get(5)?;
         let stored = Stored {
@@ -69,7 +73,20 @@ fn chain(
             kept: salt.zip(row.get(6)?),
         };
         found.events += 1;
-        found.erased += u64::from(stored.kept.is_none());
+        if stored.kept.is_none() {
+            // An erasure is on record before what it names is gone, so this instant has it.
+            let known = match &erasures {
+                Some(known) => known,
+                None => erasures.insert(Erasures::read(connection)?),
+            };
+            if !known.cover(run, stored.seq) {
+                return Ok(Some((
+                    stored.seq,
+                    "its content is missing, and no erasure of it is on record".into(),
+                )));
+            }
+            found.erased += 1;
+        }
         match event(run, head, &stored) {
             Ok(_) if stored.position <= position => {
                 return Ok(Some((stored.seq, "its position is not above that of the event before".into())));

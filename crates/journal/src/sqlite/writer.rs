@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 
-use domain::Timestamp;
+use domain::{RunId, Timestamp};
 use kernel::fault::{self, Point};
 use kernel::port::{Append, AppendError, Appended, Claim, ClaimError, JournalError, RecordError};
 use rusqlite::Connection;
 
 use super::failure::Failure;
-use super::{Rules, append, claim, record};
+use super::{Rules, append, claim, erased, record};
 
 /// Orders of one commit. Bounds how long the first of them waits for the others.
 const BATCH: usize = 512;
@@ -26,6 +26,8 @@ pub(super) enum Order {
     Release(Claim, Answer<(), ClaimError>),
     Put(record::Write, Answer<u64, RecordError>),
     PutAll(Vec<record::Write>, Answer<(), RecordError>),
+    /// The events by first and last number.
+    Erase(RunId, Vec<(u64, u64)>, Answer<u64, JournalError>),
     /// Not within a transaction, so never part of a batch.
     Fold(Answer<(), JournalError>),
 }
@@ -182,6 +184,9 @@ impl Writer {
             Order::Release(claim, answer) => judge(answer, claim::release(connection, &claim), judged),
             Order::Put(write, answer) => judge(answer, record::put(connection, &write), judged),
             Order::PutAll(writes, answer) => judge(answer, record::put_all(connection, &writes), judged),
+            Order::Erase(run, events, answer) => {
+                judge(answer, erased::erase(connection, run, &events), judged)
+            }
             // Never in a batch.
             Order::Fold(answer) => judge(answer, Ok(Err(Failure::stopped().into())), judged),
         }
@@ -242,6 +247,7 @@ impl Order {
             Self::Renew(_, _, answer) | Self::Release(_, answer) => unjudged(answer),
             Self::Put(_, answer) => unjudged(answer),
             Self::PutAll(_, answer) => unjudged(answer),
+            Self::Erase(_, _, answer) => unjudged(answer),
             Self::Fold(answer) => unjudged(answer),
         }
     }

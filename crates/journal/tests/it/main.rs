@@ -7,6 +7,7 @@
 )]
 
 mod artifacts;
+mod erasure;
 mod open;
 mod power;
 mod property;

@@ -111,6 +111,9 @@ pub enum JournalError {
     /// There is no such run.
     #[error("there is no run {0}; `regie runs` lists them")]
     NoSuchRun(RunId),
+    /// The content that is needed was forgotten on purpose.
+    #[error("what run {0} was about was forgotten; `regie audit acts` says when")]
+    Forgotten(RunId),
     /// The journal cannot be read.
     #[error("the journal cannot be read: {0}")]
     Storage(String),
@@ -179,7 +182,7 @@ pub struct Verification {
     pub runs: u64,
     /// Events looked at.
     pub events: u64,
-    /// Payloads that were forgotten on purpose.
+    /// Payloads that were forgotten on purpose: an erasure on record names them.
     pub erased: u64,
     /// The first broken link of each broken run: run, event, what is wrong.
     pub broken: Vec<(RunId, u64, String)>,
@@ -264,6 +267,17 @@ pub trait Journal: Send + Sync {
     /// # Errors
     /// When the journal cannot be read.
     fn spent_on(&self, day: u64) -> Result<u64, JournalError>;
+
+    /// Destroys the contents of events, by first and last number, and gives how many there were still. Their
+    /// links stay. An erasure that names them must be on record before
+    /// ([`domain::erasure`]); repeating it is harmless. Durable when it returns. Who cannot says so.
+    ///
+    /// # Errors
+    /// When the write fails, or what was written before cannot be overwritten while others read it.
+    fn erase(&self, run: RunId, events: &[(u64, u64)]) -> Result<u64, JournalError> {
+        let _ = (run, events);
+        Err(JournalError::Storage("contents cannot be destroyed in it".into()))
+    }
 
     /// Verifies every chain.
     ///

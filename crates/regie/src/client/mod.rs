@@ -140,6 +140,10 @@ impl Client {
         self.post(&format!("/runs/{}/undo", name(run)?), &()).await
     }
 
+    pub(crate) async fn run_forget(&self, run: &str, order: &api::Forget) -> Result<api::Forgotten, Error> {
+        self.post(&format!("/runs/{}/forget", name(run)?), order).await
+    }
+
     pub(crate) async fn run_say(&self, run: &str, said: &api::Say) -> Result<(), Error> {
         self.command(&format!("/runs/{}/say", name(run)?), said).await
     }

@@ -35,16 +35,15 @@ pub(super) async fn verify(context: &Context) -> Result<Exit, Failure> {
         format!("{} the record was changed  {}\n", style::failed("✗"), style::dim(&size))
     };
     if audit.erased > 0 {
-        let erased = text::of(audit.erased, "content was", "contents were");
-        shown.push_str(&format!("  {erased} forgotten on purpose; their links hold\n"));
+        let erased = text::of(audit.erased, "content", "contents");
+        shown.push_str(&format!("  intact, {erased} erased on the owner's order; their links hold\n"));
     }
     for broken in &audit.broken {
-        shown.push_str(&format!(
-            "  {} event {}: {}\n",
-            text::line(&broken.run),
-            broken.seq,
-            text::line(&broken.what)
-        ));
+        let (run, what) = (text::line(&broken.run), text::line(&broken.what));
+        shown.push_str(&match broken.seq {
+            0 => format!("  {what}; the one before was of {run}\n"),
+            seq => format!("  {run} event {seq}: {what}\n"),
+        });
     }
     screen::put(&shown)?;
     if !audit.intact {

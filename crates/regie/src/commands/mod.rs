@@ -7,6 +7,7 @@ mod catalogue;
 mod config;
 mod costs;
 mod count;
+mod forget;
 mod fork;
 mod gate;
 mod goal;
@@ -102,6 +103,7 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Stop(one) => rest::stop(context, &one.run).await,
         Command::Cancel(one) => rest::cancel(context, &one.run).await,
         Command::Undo(args) => undo::run(context, &args).await,
+        Command::Forget(args) => forget::run(context, &args).await,
         Command::Gate(Gate::List { all }) => gate::list(context, all).await,
         Command::Gate(Gate::Show(one)) => gate::show(context, &one.gate).await,
         Command::Gate(Gate::Approve(args)) => {

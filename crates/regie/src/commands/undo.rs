@@ -44,7 +44,7 @@ pub(super) async fn run(context: &Context, args: &args::Undo) -> Result<Exit, Fa
 }
 
 /// Whether the next line says yes; no answer is a no.
-fn is_yes() -> bool {
+pub(super) fn is_yes() -> bool {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
     read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes")

@@ -11,6 +11,7 @@ mod count;
 mod crash;
 mod done;
 mod export;
+mod forget;
 mod fork;
 mod gitjail;
 mod goal;

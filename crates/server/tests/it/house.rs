@@ -161,6 +161,10 @@ impl UseCases for House {
         nothing(run)
     }
 
+    async fn run_forget(&self, run: &str, _: api::Forget) -> Result<api::Forgotten, Error> {
+        nothing(run)
+    }
+
     async fn run_say(&self, run: &str, said: api::Say) -> Result<(), Error> {
         if said.now { nothing(run) } else { Ok(()) }
     }

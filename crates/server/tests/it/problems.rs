@@ -4,7 +4,7 @@ use crate::house::serve;
 use crate::http::{HELLO, ask};
 
 /// Every route, so that none is forgotten by the handshake.
-const ROUTES: [&str; 37] = [
+const ROUTES: [&str; 38] = [
     "GET /api/v1/models",
     "POST /api/v1/models",
     "POST /api/v1/missions",
@@ -18,6 +18,7 @@ const ROUTES: [&str; 37] = [
     "POST /api/v1/runs/run_a/cancel",
     "POST /api/v1/runs/run_a/resume",
     "POST /api/v1/runs/run_a/undo",
+    "POST /api/v1/runs/run_a/forget",
     "POST /api/v1/runs/run_a/say",
     "GET /api/v1/costs",
     "GET /api/v1/search?text=a",

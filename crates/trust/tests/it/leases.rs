@@ -127,7 +127,9 @@ fn a_narrowing_that_races_with_a_revocation_is_looked_at_again() {
 #[test]
 fn no_lease_holds_the_way_back_and_each_has_an_accountable_human() {
     let shelf = Shelf::default();
-    for owners in ["delete-snapshot", "snapshot_delete", "delete.backup", "Backups", "lease.widen", "halt"] {
+    for owners in
+        ["delete-snapshot", "snapshot_delete", "delete.backup", "Backups", "lease.widen", "halt", "forget"]
+    {
         let lease = Lease { tools: vec!["read".into(), owners.into()], ..lease() };
         let error = leases::grant(&shelf, &lease).unwrap_err().to_string();
         assert!(error.contains("no lease can hold"), "{owners}: {error}");
