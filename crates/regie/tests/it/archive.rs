@@ -92,7 +92,8 @@ fn what_was_exported_comes_back_byte_for_byte() {
     let late = sh(&first, &format!("git --git-dir history.git show refs/regie/bin/coder/{run}:late"));
     assert_eq!(late, "nobody merged it\n");
     let commits = fs::read_to_string(first.join(".nas/commits.jsonl")).unwrap();
-    let merge = commits.lines().find(|line| line.contains(&run)).unwrap();
+    let is_of_the_run = |line: &&str| line.contains(&run) && line.contains("\"lease\":");
+    let merge = commits.lines().find(is_of_the_run).unwrap();
     for part in ["\"principal\":\"agent:coder\"", "\"on_behalf_of\":\"human:owner\"", "\"lease\":\"lease_"] {
         assert!(merge.contains(part), "{merge}");
     }
