@@ -80,7 +80,9 @@ fn a_stop_ends_a_service_and_a_resume_starts_it_again() {
     let ready = "true < /dev/tcp/127.0.0.1/4713";
     let look = format!("{ready} && echo it answers");
     let wait = "touch began; exec sleep 1000";
-    let world = World::new(&[shell(&look), shell(wait), shell(&look), done()].concat());
+    // What services say goes with the spool soon after the end, so the run waits until it was read.
+    let hold = "touch again; until [ -e seen ]; do sleep 0.05; done; rm again seen";
+    let world = World::new(&[shell(&look), shell(wait), shell(&look), shell(hold), done()].concat());
     let serve = format!(
         "echo started; exec python3 -m http.server 4713 --bind 127.0.0.1 --directory {}",
         "/workspace"
@@ -96,8 +98,10 @@ fn a_stop_ends_a_service_and_a_resume_starts_it_again() {
     until("the service is gone", || alive("http.server 4713").is_empty());
     let said = world.ask(&["resume", &run]);
     assert_eq!(said.code, Some(0), "{said:?}");
+    until("the last step waits", || world.workspace(&run).join("again").exists());
+    assert_eq!(starts(), 2);
+    fs::write(world.workspace(&run).join("seen"), "").unwrap();
     let ended = world.ended(&run);
     let told = seen(&world);
     assert_eq!(told.matches("it answers\\n").count(), 2, "{ended:?} {told}");
-    assert_eq!(starts(), 2);
 }
