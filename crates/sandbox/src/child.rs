@@ -21,7 +21,9 @@ use rustix::{
 };
 
 use crate::{
-    Bound, Error, Failure, LAUNCH_ARG, Limits, Network, Part, Plan, Posture, Status, lacks,
+    Bound, Error, Failure, LAUNCH_ARG, Limits, Network, Part, Plan, Posture, Status,
+    init::End,
+    lacks,
     place::Places,
     support,
     wire::{self, Answer, Mode, Order, Request},
@@ -138,7 +140,7 @@ impl Launcher {
                 Err(_) => Err(Error::Silent { ended }),
             },
             Ok((Answer::Failed(failure), _)) => Err(refusal(failure)),
-            Ok((Answer::Started | Answer::Ended(_), _)) | Err(_) => Err(Error::Silent { ended }),
+            Ok((Answer::Started | Answer::Ended { .. }, _)) | Err(_) => Err(Error::Silent { ended }),
         }
     }
 
@@ -202,7 +204,7 @@ fn answered(
             let jail = fds.swap_remove(0);
             launcher.into_child(control, jail, stdin, places)
         }
-        Ok((Answer::Started | Answer::Network | Answer::Ended(_), _)) | Err(_) => {
+        Ok((Answer::Started | Answer::Network | Answer::Ended { .. }, _)) | Err(_) => {
             drop(control);
             Err(Error::Silent { ended: launcher.end() })
         }
@@ -280,7 +282,7 @@ pub struct Child {
     pub stdout: Option<ChildStdout>,
     /// The program's error output.
     pub stderr: Option<ChildStderr>,
-    launcher: process::Child,
+    launcher: Following,
     /// The lifeline: the jail ends when this closes, so when this process ends in any way.
     control: UnixStream,
     jail: Arc<OwnedFd>,
@@ -295,7 +297,7 @@ impl Child {
     /// The launcher's process id, for display: it is the jail's parent, outside of it.
     #[must_use]
     pub fn id(&self) -> u32 {
-        self.launcher.id()
+        self.launcher.id
     }
 
     /// The bound of the step as a whole for which it was ended, once [`Child::wait`] has said that it was killed.
@@ -334,9 +336,14 @@ impl Child {
             return Ok(ended);
         }
         let follow = |source| Error::Follow { doing: "waiting for its end", source };
-        let ended = self.launcher.wait().map_err(follow)?;
-        // A launcher that was killed leaves the jail dying; the first process of a process
-        // namespace is only dead when all others of it are.
+        self.control.set_read_timeout(None).map_err(follow)?;
+        let (ended, bound) = match wire::receive(&self.control) {
+            Ok((Answer::Ended { end, bound }, _)) => (End::from_bytes(end).into(), bound),
+            // It was killed, or is about to end by itself.
+            _ => (self.launcher.wait().map_err(follow)?, None),
+        };
+        // Words alone are not believed, and a launcher that was killed leaves the jail dying; the first process
+        // of a process namespace is only dead when all others of it are.
         loop {
             match poll(&mut [PollFd::new(&self.jail, PollFlags::IN)], None) {
                 Ok(_) => break,
@@ -345,11 +352,8 @@ impl Child {
             }
         }
         self.ended = Some(ended);
-        // Said before the launcher ended, if at all.
-        self.control.set_nonblocking(true).map_err(follow)?;
-        if let Ok((Answer::Ended(bound), _)) = wire::receive(&self.control) {
-            self.bound = Some(bound);
-        }
+        self.bound = bound;
+        self.launcher.let_go();
         self.places.clear();
         Ok(ended)
     }
@@ -392,6 +396,37 @@ impl Killer {
     }
 }
 
+/// The launcher of a jail that runs.
+#[derive(Debug)]
+struct Following {
+    id: u32,
+    process: Option<process::Child>,
+}
+
+impl Following {
+    fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.process.as_mut().ok_or(io::ErrorKind::NotFound)?.wait()
+    }
+
+    /// Has somebody else wait for its end, once it has said how the jail ended.
+    fn let_go(&mut self) {
+        let Some(mut process) = self.process.take() else { return };
+        if let Ok(Some(_)) = process.try_wait() {
+            return;
+        }
+        let process = Arc::new(Mutex::new(process));
+        let also = Arc::clone(&process);
+        let wait = |process: &Mutex<process::Child>| {
+            let _ = process.lock().unwrap_or_else(PoisonError::into_inner).wait();
+        };
+        let name = "launcher's end".to_owned();
+        let waiter = std::thread::Builder::new().name(name).stack_size(64 << 10).spawn(move || wait(&also));
+        if waiter.is_err() {
+            wait(&process);
+        }
+    }
+}
+
 /// A launcher that has not answered yet.
 #[derive(Debug)]
 struct Running(Option<process::Child>);
@@ -427,7 +462,7 @@ impl Running {
             stdin,
             stdout: launcher.stdout.take(),
             stderr: launcher.stderr.take(),
-            launcher,
+            launcher: Following { id: launcher.id(), process: Some(launcher) },
             control,
             jail: Arc::new(jail),
             status: Status::Enforced,

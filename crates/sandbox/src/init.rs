@@ -1,7 +1,13 @@
 //! The first process of the jail's process namespace: builds the jail, starts the program,
 //! reaps what is orphaned, and by its own end has the kernel end everything else in there.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::ExitStatusExt,
+    },
+    process::ExitStatus,
+};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -141,6 +147,17 @@ impl End {
         match i32::from_le_bytes(bytes) {
             signal if signal < 0 => Self::Signal(-signal),
             code => Self::Code(code),
+        }
+    }
+}
+
+impl From<End> for ExitStatus {
+    /// As a launcher would end that says it by its own end.
+    fn from(end: End) -> Self {
+        match end {
+            End::Code(code) => Self::from_raw((code & 0xff) << 8),
+            End::Signal(signal) if Signal::from_named_raw(signal).is_some() => Self::from_raw(signal),
+            End::Signal(signal) => Self::from_raw(((128 + signal) & 0xff) << 8),
         }
     }
 }

@@ -324,12 +324,10 @@ fn watch(control: &UnixStream, mut started: Started, request: &Request) -> Resul
         reached = reached.or(Some(Bound::Memory(request.plan.limits.memory_bytes)));
     }
     drop(started.group);
-    if let Some(bound) = reached {
-        // Said before this process ends, which is what the caller waits for.
-        let _ = wire::send(control, &Answer::Ended(bound), &[]);
-        return Ok(End::KILLED);
-    }
-    Ok(outcome.unwrap_or(own))
+    let end = if reached.is_some() { End::KILLED } else { outcome.unwrap_or(own) };
+    // This process takes a while to end, as it takes the jail's mounts down: nobody has to wait for that.
+    let _ = wire::send(control, &Answer::Ended { end: end.to_bytes(), bound: reached }, &[]);
+    Ok(end)
 }
 
 /// Ends a jail that nobody will follow.

@@ -18,6 +18,8 @@ use crate::{
 pub enum Asked {
     /// It makes a network.
     Network,
+    /// It gets ready for a plan that comes later.
+    Prepare,
     /// It starts this, with so many descriptors.
     Start(Box<Plan>, usize),
     /// It starts nothing.
@@ -30,7 +32,11 @@ pub enum Asked {
 /// When it is no order.
 pub fn asked(socket: &UnixStream) -> io::Result<Asked> {
     let (order, fds) = wire::receive::<Order>(socket)?;
-    let Order::Launch(request) = order else { return Ok(Asked::Network) };
+    let request = match order {
+        Order::Launch(request) => request,
+        Order::Network => return Ok(Asked::Network),
+        Order::Prepare(_) => return Ok(Asked::Prepare),
+    };
     let count = fds.len();
     Ok(match request.accept(fds) {
         Ok(_) => Asked::Start(Box::new(request.plan), count),
@@ -46,7 +52,7 @@ pub fn answered(socket: &UnixStream) -> io::Result<Option<String>> {
     let (answer, _) = wire::receive::<Answer>(socket)?;
     Ok(match answer {
         Answer::Failed(failure) => Some(failure.to_string()),
-        Answer::Started | Answer::Network => None,
+        Answer::Started | Answer::Network | Answer::Ended { .. } => None,
     })
 }
 

@@ -115,8 +115,13 @@ pub(crate) enum Answer {
     Network,
     /// Nothing was started.
     Failed(Failure),
-    /// What was started has reached a bound and was ended. Comes second, when at all.
-    Ended(Bound),
+    /// What was started has ended, and all of the jail with it. Comes second, unless the launcher was killed.
+    Ended {
+        /// How, as [`End::to_bytes`](crate::init::End::to_bytes) has it.
+        end: [u8; 4],
+        /// The bound for which it was ended.
+        bound: Option<Bound>,
+    },
 }
 
 /// The most descriptors of one frame.

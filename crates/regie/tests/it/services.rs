@@ -96,7 +96,7 @@ fn a_stop_ends_a_service_and_a_resume_starts_it_again() {
     assert_eq!(world.ask(&["stop", &run]).code, Some(0));
     until("the run rests", || world.ask(&["runs", "--json"]).json()[0]["status"] == "parked");
     until("the service is gone", || alive("http.server 4713").is_empty());
-    let said = world.ask(&["resume", &run]);
+    let said = world.ask(&["resume", &run, "--detach"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     until("the last step waits", || world.workspace(&run).join("again").exists());
     assert_eq!(starts(), 2);

@@ -23,8 +23,23 @@ fn children() -> Vec<i32> {
     list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
+/// Waits until there are so many: the launcher of a jail that has ended takes the jail down before it ends.
+#[track_caller]
+fn children_are(count: usize) -> Vec<i32> {
+    let began = Instant::now();
+    loop {
+        let children = children();
+        if children.len() == count {
+            return children;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{children:?}");
+        std::thread::yield_now();
+    }
+}
+
 /// A launcher with a spare, and the spare's process.
 fn prepared() -> (Launcher, i32) {
+    children_are(0);
     let launcher = launcher();
     launcher.prepare(&Limits::default());
     let children = children();
@@ -52,7 +67,7 @@ fn it_is_held_as_any_other() {
     assert!(alone.contains("Seccomp:\t2") && alone.contains("tmpfs"), "{alone}");
     let (launcher, spare) = prepared();
     assert_eq!(is_the_spare(launcher.spawn(&plan, Stdin::Null), spare).good(), alone);
-    assert_eq!(children(), [0; 0]);
+    children_are(0);
 }
 
 /// A program alone in its jail has nothing else to execute: no file system of its own may hold anything.
@@ -99,7 +114,7 @@ fn input_ends_and_failures_come_through() {
     launcher.prepare(&Limits::default());
     let missing = Plan::new(ground.work(), ["no-such-program"]);
     assert!(matches!(launcher.spawn(&missing, Stdin::Null), Err(Error::Program(_))));
-    assert_eq!(children(), [0; 0]);
+    children_are(0);
 }
 
 #[test]
@@ -110,7 +125,7 @@ fn what_it_does_not_suit_starts_as_without_it() {
     let child = launcher.spawn_in(Some(&network), &ground.shell("echo joined"), Stdin::Null).unwrap();
     assert_ne!(child.id().cast_signed(), spare);
     assert_eq!(finish(child).good(), "joined\n");
-    assert_eq!(children(), [spare], "it waits for what it suits");
+    assert_eq!(children_are(1), [spare], "it waits for what it suits");
     assert_eq!(is_the_spare(launcher.spawn(&ground.shell("echo up"), Stdin::Null), spare).good(), "up\n");
 }
 
