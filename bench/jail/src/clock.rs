@@ -54,6 +54,8 @@ pub(crate) fn beside(rounds: usize, mut works: Vec<Work<'_>>) -> Result<Vec<Took
             if let Some(into) = took.wall.get_mut(round) {
                 *into = Some(wall.elapsed().as_secs_f64());
             }
+            // What starts and ends processes may end after them, as Regie's launcher and its first process do.
+            std::thread::sleep(PAUSE);
             took.cpu += (children()? - cpu) / rounds.div_ceil(work.every) as f64;
             if let Some(after) = &mut work.after {
                 after();

@@ -38,13 +38,11 @@ impl Ground {
         Launcher::at(&self.regie, vec![LAUNCH_ARG.into()])
     }
 
-    /// What the runner's plan for a command holds: the system, the workspace, Regie's binary for its file
-    /// tools, and the outputs of earlier steps.
+    /// What the runner's plan for a command holds: the system, the workspace, and the outputs of earlier steps.
     pub(crate) fn plan<const N: usize>(&self, argv: [&str; N]) -> Plan {
         let mut plan = Plan::new(self.at("work"), argv);
         let read =
             |source: PathBuf, target: &str| Mount { source, target: target.into(), access: Access::Read };
-        plan.mounts.push(read(self.regie.clone(), "/.regie/regie"));
         plan.mounts.push(read(self.at("outputs"), "/outputs"));
         plan
     }

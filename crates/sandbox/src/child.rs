@@ -10,7 +10,10 @@ use std::{
     },
     path::PathBuf,
     process::{self, ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        mpsc::{self, Sender},
+    },
     time::Duration,
 };
 
@@ -414,17 +417,30 @@ impl Following {
         if let Ok(Some(_)) = process.try_wait() {
             return;
         }
-        let process = Arc::new(Mutex::new(process));
-        let also = Arc::clone(&process);
-        let wait = |process: &Mutex<process::Child>| {
-            let _ = process.lock().unwrap_or_else(PoisonError::into_inner).wait();
+        let unheard = match waiter() {
+            Some(waiter) => waiter.send(process).err().map(|error| error.0),
+            None => Some(process),
         };
-        let name = "launcher's end".to_owned();
-        let waiter = std::thread::Builder::new().name(name).stack_size(64 << 10).spawn(move || wait(&also));
-        if waiter.is_err() {
-            wait(&process);
+        if let Some(mut process) = unheard {
+            let _ = process.wait();
         }
     }
+}
+
+/// The thread that waits for the ends of launchers whose jails have ended; `None` where none can be had.
+fn waiter() -> Option<&'static Sender<process::Child>> {
+    static WAITER: OnceLock<Option<Sender<process::Child>>> = OnceLock::new();
+    let start = || {
+        let (sender, receiver) = mpsc::channel::<process::Child>();
+        let wait = move || {
+            for mut process in receiver {
+                let _ = process.wait();
+            }
+        };
+        let thread = std::thread::Builder::new().name("launchers".into()).stack_size(64 << 10);
+        thread.spawn(wait).ok().map(|_| sender)
+    };
+    WAITER.get_or_init(start).as_ref()
 }
 
 /// A launcher that has not answered yet.
