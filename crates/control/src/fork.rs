@@ -11,7 +11,7 @@ use engine::Toolbox;
 use kernel::lineage;
 use kernel::port::{Artifacts, Journal};
 use models::{catalogue, wire};
-use store::{Commit, Tree, TreeId, Treeish as _, Workspace};
+use store::{Tree, TreeId, Treeish as _, Workspace};
 
 use crate::api::{self, StartMission, Started};
 use crate::error::{Error, Kind};
@@ -19,6 +19,7 @@ use crate::leases::Held;
 use crate::missions::{self, First, ROLE};
 use crate::point::{self, Parent, Point};
 use crate::route::{queued, unpriced};
+use crate::runs::base;
 use crate::start::{self, From};
 use crate::unborn::Unborn;
 use crate::{Control, environments, say, undo, view};
@@ -441,8 +442,4 @@ impl Making<'_> {
         }
         Ok(())
     }
-}
-
-fn base(mission: &Mission) -> Result<Commit, Error> {
-    mission.base.parse().map_err(|_| Error::new(Kind::Internal, "run.damaged", "the run's base is no commit"))
 }

@@ -31,7 +31,21 @@ pub struct Charter {
     pub mission: Mission,
 }
 
+/// The commit that a mission began at.
+pub(crate) fn base(mission: &Mission) -> Result<store::Commit, Error> {
+    mission.base.parse().map_err(|_| Error::new(Kind::Internal, "run.damaged", "the run's base is no commit"))
+}
+
 impl Charter {
+    /// What the changes of the run are counted from: what others merged meanwhile is none of them.
+    ///
+    /// # Errors
+    /// When the record or the tree cannot be read.
+    pub(crate) fn counted_from(&self, tree: &Tree) -> Result<store::Commit, Error> {
+        let base = base(&self.mission)?;
+        Ok(tree.base(&self.started.branch)?.unwrap_or(base))
+    }
+
     /// Reads the first event of a run.
     ///
     /// # Errors
@@ -114,13 +128,7 @@ impl Control {
         self.blocking(move || {
             let charter = Charter::read(&*journal, run)?;
             let tree = Tree::open_or_create(&layout.tree(charter.mission.project))?;
-            let base: store::Commit = charter
-                .mission
-                .base
-                .parse()
-                .map_err(|_| Error::new(Kind::Internal, "run.damaged", "the run's base is no commit"))?;
-            // What others merged meanwhile is none of its changes.
-            let base = tree.base(&charter.started.branch)?.unwrap_or(base);
+            let base = charter.counted_from(&tree)?;
             let workspace = tree.workspace_open(&charter.started.branch, &layout.workspace(run));
             // Of a workspace that was taken away its files are kept.
             let left = if workspace.is_err() { tree.left(&run.to_string())? } else { None };

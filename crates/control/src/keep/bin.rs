@@ -73,13 +73,7 @@ impl Bin {
 
     pub(super) fn fetch(&self, run: RunId) -> Result<BinnedShown, Error> {
         let (entry, tree, charter) = self.found(run)?;
-        let base: store::Commit = charter
-            .mission
-            .base
-            .parse()
-            .map_err(|_| Error::new(Kind::Internal, "run.damaged", "the run's base is no commit"))?;
-        let base = tree.base(&charter.started.branch)?.unwrap_or(base);
-        let diff = tree.diff(&base, &files(&tree, &entry)?)?;
+        let diff = tree.diff(&charter.counted_from(&tree)?, &files(&tree, &entry)?)?;
         Ok(BinnedShown { entry, files: diff.files.iter().map(view::file).collect() })
     }
 
