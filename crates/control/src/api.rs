@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::archive::{Carried, Export, Import};
 pub use crate::catalogue::view::{Endpoint, Model, Models, ReadModels};
+pub use crate::gates::{Asked, AskedBy, GateReport};
 pub use crate::keep::view::{
     Binned, BinnedShown, EmptyBin, Forget, Forgotten, ForgottenRun, Restored, Sweep, Swept, Usage,
 };
@@ -19,6 +20,7 @@ pub use crate::leases::view::{
 pub use crate::policy::view::{
     AskWhy, Explain, Explained, Held, Judged, Policy, PolicyFile, PolicyRule, Why,
 };
+pub use crate::proposals::{Labelled, Proposal};
 pub use crate::readers::{Manifest, ManifestEntry, Reader, WhoRead};
 pub use crate::reads::What;
 pub use crate::whose::{Changed, WhoChanged, Whose};

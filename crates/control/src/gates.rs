@@ -1,5 +1,7 @@
 //! What waits for the owner, and the answers.
 
+mod report;
+
 use domain::fact::StepPlanned;
 use domain::gate::{Answer, Question};
 use domain::{Digest, Fact, GateId, Payload, Recorded, StepNo, Timestamp};
@@ -14,6 +16,8 @@ use crate::policy::Files;
 use crate::policy::always::{self, Offer};
 use crate::runs::Charter;
 use crate::{Control, view};
+
+pub use report::{Asked, AskedBy, GateReport};
 
 /// Events looked at in one go.
 const PAGE: u64 = 256;

@@ -48,6 +48,7 @@ pub mod leases;
 pub mod missions;
 pub mod notify;
 pub mod policy;
+mod proposals;
 pub mod recording;
 pub mod runs;
 pub mod say;

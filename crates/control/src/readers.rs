@@ -177,7 +177,7 @@ impl Place<'_> {
     }
 }
 
-fn listed(files: &Files, run: RunId) -> Result<Manifest, Error> {
+pub(crate) fn listed(files: &Files, run: RunId) -> Result<Manifest, Error> {
     let reads = manifest(files, run)?;
     let (_, labels) = files.labels_of(run).map_err(unreadable)?;
     let charter = labels.charter().map_err(unreadable)?;

@@ -56,6 +56,9 @@ pub(crate) enum Command {
     Stop(OneRun),
     /// End a run for good
     Cancel(OneRun),
+    /// Show what runs propose to merge
+    #[command(subcommand)]
+    Proposal(Proposal),
     /// Take the merge of a run or a mission back, with a new commit
     Undo(Undo),
     /// Destroy what a run, a mission or a step was about; that it ran stays on record
@@ -414,10 +417,16 @@ pub(crate) enum Gate {
     },
     /// Show what a gate asks
     Show(OneGate),
-    /// Let the action happen
+    /// Let the action happen, or those of several gates
     Approve(Approve),
-    /// The action must not happen
-    Refuse(OneGate),
+    /// The action must not happen, or those of several gates
+    Refuse(Gates),
+    /// Say how often you were asked, by what, and what you answered
+    Report {
+        /// What was asked since then
+        #[arg(long, value_name = "AGE", value_parser = age, default_value = "30d")]
+        since: u64,
+    },
     /// The action that a crash left open was done
     WasDone(OneGate),
     /// The action that a crash left open was not done: do it again
@@ -427,10 +436,32 @@ pub(crate) enum Gate {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Approve {
     #[command(flatten)]
-    pub(crate) one: OneGate,
+    pub(crate) which: Gates,
     /// And exactly this always in this project: writes the rule that the gate shows
     #[arg(long)]
     pub(crate) always: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Gates {
+    /// Full ids, or the ends of some
+    #[arg(required_unless_present = "run", value_name = "GATE")]
+    pub(crate) gates: Vec<String>,
+    /// All gates that wait of this run: a full id, the end of one, or `last`
+    #[arg(long, value_name = "RUN", conflicts_with = "gates")]
+    pub(crate) run: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Proposal {
+    /// List proposals that wait for you
+    List {
+        /// The last one of each run, whatever became of it
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show what a run proposed to merge, what it had read, and what became of it
+    Show(OneRun),
 }
 
 #[derive(Debug, clap::Args)]

@@ -146,6 +146,18 @@ impl UseCases for Control {
         Control::who_changed(self, wanted).await
     }
 
+    async fn gate_report(&self, span: u64) -> Result<api::GateReport, Error> {
+        Control::gate_report(self, span).await
+    }
+
+    async fn proposal_list(&self, all: bool) -> Result<Vec<api::Proposal>, Error> {
+        Control::proposal_list(self, all).await
+    }
+
+    async fn proposal_fetch(&self, run: &str) -> Result<Vec<api::Proposal>, Error> {
+        Control::proposal_fetch(self, run).await
+    }
+
     async fn who_read(&self, wanted: api::WhoRead) -> Result<Vec<api::Reader>, Error> {
         Control::who_read(self, wanted).await
     }

@@ -79,6 +79,9 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/import", post(project_import::<U>))
         .route("/audit/changed", post(who_changed::<U>))
         .route("/audit/read", post(who_read::<U>))
+        .route("/reports/gates", get(gate_report::<U>))
+        .route("/proposals", get(proposal_list::<U>))
+        .route("/runs/{run}/proposals", get(proposal_fetch::<U>))
         .route("/runs/{run}/reads", get(run_reads::<U>))
         .merge(authority::router::<U>())
         .route("/audit/verify", post(audit_verify::<U>))
@@ -97,6 +100,18 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
 struct Open {
     #[serde(default)]
     open: bool,
+}
+
+/// A span up to now.
+#[derive(Deserialize)]
+struct Within {
+    /// In milliseconds.
+    #[serde(default = "a_month")]
+    within: u64,
+}
+
+fn a_month() -> u64 {
+    30 * 24 * 60 * 60 * 1000
 }
 
 #[derive(Deserialize)]
@@ -359,6 +374,27 @@ async fn who_changed<U: UseCases>(
     Ok(Json(house.use_cases.who_changed(wanted).await?))
 }
 
+async fn gate_report<U: UseCases>(
+    State(house): State<House<U>>,
+    Asked(Within { within }): Asked<Within>,
+) -> Answer<api::GateReport> {
+    Ok(Json(house.use_cases.gate_report(within).await?))
+}
+
+async fn proposal_list<U: UseCases>(
+    State(house): State<House<U>>,
+    Asked(Open { open }): Asked<Open>,
+) -> Answer<Vec<api::Proposal>> {
+    Ok(Json(house.use_cases.proposal_list(!open).await?))
+}
+
+async fn proposal_fetch<U: UseCases>(
+    State(house): State<House<U>>,
+    Named(run): Named,
+) -> Answer<Vec<api::Proposal>> {
+    Ok(Json(house.use_cases.proposal_fetch(&run).await?))
+}
+
 async fn who_read<U: UseCases>(
     State(house): State<House<U>>,
     Body(wanted): Body<api::WhoRead>,
@@ -366,10 +402,7 @@ async fn who_read<U: UseCases>(
     Ok(Json(house.use_cases.who_read(wanted).await?))
 }
 
-async fn run_reads<U: UseCases>(
-    State(house): State<House<U>>,
-    Path(run): Path<String>,
-) -> Answer<api::Manifest> {
+async fn run_reads<U: UseCases>(State(house): State<House<U>>, Named(run): Named) -> Answer<api::Manifest> {
     Ok(Json(house.use_cases.run_reads(&run).await?))
 }
 

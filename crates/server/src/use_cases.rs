@@ -113,6 +113,12 @@ pub trait UseCases: Send + Sync + 'static {
         &self,
         wanted: api::WhoChanged,
     ) -> impl Future<Output = Result<Vec<api::Changed>, Error>> + Send;
+    /// What gates have asked within so many milliseconds, and what was answered.
+    fn gate_report(&self, span: u64) -> impl Future<Output = Result<api::GateReport, Error>> + Send;
+    /// The last proposal of each run; those that wait, or all.
+    fn proposal_list(&self, all: bool) -> impl Future<Output = Result<Vec<api::Proposal>, Error>> + Send;
+    /// The proposals of a run.
+    fn proposal_fetch(&self, run: &str) -> impl Future<Output = Result<Vec<api::Proposal>, Error>> + Send;
     /// Who has read a file.
     fn who_read(&self, wanted: api::WhoRead) -> impl Future<Output = Result<Vec<api::Reader>, Error>> + Send;
     /// What a run has read.

@@ -21,7 +21,7 @@ pub use example::Example;
 pub use labelling::Labelling;
 pub use resource::Resources;
 pub use rule::{Level, Rule as OwnRule, Subject};
-pub use setting::{Rulebooks, SETUP_ASKS, Setting, written};
+pub use setting::{MERGE_ASKS, Rulebooks, SETUP_ASKS, Setting, written};
 
 use crate::{export, proof};
 

@@ -166,6 +166,18 @@ impl Client {
         self.get(&format!("/gates?open={only_open}")).await
     }
 
+    pub(crate) async fn gate_report(&self, within: u64) -> Result<api::GateReport, Error> {
+        self.get(&format!("/reports/gates?within={within}")).await
+    }
+
+    pub(crate) async fn proposal_list(&self, only_open: bool) -> Result<Vec<api::Proposal>, Error> {
+        self.get(&format!("/proposals?open={only_open}")).await
+    }
+
+    pub(crate) async fn proposal_fetch(&self, run: &str) -> Result<Vec<api::Proposal>, Error> {
+        self.get(&format!("/runs/{}/proposals", name(run)?)).await
+    }
+
     pub(crate) async fn gate_fetch(&self, gate: &str) -> Result<api::Gate, Error> {
         self.get(&format!("/gates/{}", name(gate)?)).await
     }

@@ -3,6 +3,7 @@
 use control::api;
 
 use super::{Context, vendor};
+use crate::args::Gates;
 use crate::failure::{Exit, Failure};
 use crate::screen::{self, card, clock, style, table, text};
 
@@ -54,6 +55,74 @@ pub(super) async fn show(context: &Context, gate: &str) -> Result<Exit, Failure>
             }
             screen::hint(&format!("regie diff {} shows the changes", text::short_id(&gate.run)))?;
         }
+    }
+    Ok(Exit::Done)
+}
+
+/// Answers several gates one after another, each for exactly what it asks. What leaves the house is approved one at a
+/// time, after it was shown.
+pub(super) async fn answer_all(context: &Context, which: &Gates, answer: &str) -> Result<Exit, Failure> {
+    let client = context.connect().await?;
+    let gates: Vec<api::Gate> = match &which.run {
+        Some(run) => {
+            let run = client.run_fetch(run).await?.run;
+            let waiting = client.gate_list(true).await?;
+            waiting.into_iter().filter(|gate| gate.run == run).collect()
+        }
+        None => {
+            let mut found = Vec::new();
+            for gate in &which.gates {
+                found.push(client.gate_fetch(gate).await?);
+            }
+            found
+        }
+    };
+    if let [one] = gates.as_slice() {
+        return self::answer(context, &one.gate, answer).await;
+    }
+    if gates.is_empty() {
+        return Err(Failure::new("no gate of this run waits").hint("`regie gate list` shows what waits"));
+    }
+    let is_grave = |gate: &&api::Gate| gate.risk == "external" || gate.question == "was_it_done";
+    if let Some(grave) = gates.iter().find(is_grave).filter(|_| answer != "refuse") {
+        let gate = text::short_id(&grave.gate);
+        let what = format!(
+            "gate {gate} asks for what leaves the house, which is approved by itself; nothing was answered"
+        );
+        return Err(
+            Failure::new(what).hint(format!("regie gate show {gate}, then regie gate approve {gate}"))
+        );
+    }
+    let mut exit = Exit::Done;
+    for gate in &gates {
+        exit = self::answer(context, &gate.gate, answer).await?;
+    }
+    Ok(exit)
+}
+
+pub(super) async fn report(context: &Context, within: u64) -> Result<Exit, Failure> {
+    let report = context.connect().await?.gate_report(within).await?;
+    if context.json {
+        screen::put_json(&report)?;
+        return Ok(Exit::Done);
+    }
+    if report.all.asked == 0 {
+        screen::say(&format!("nothing was asked in {}\n", text::span(within)))?;
+        return Ok(Exit::Done);
+    }
+    let row = |tool: &str, rule: &str, asked: &api::Asked| -> Vec<String> {
+        let wait = asked.median_ms.map_or_else(|| "-".to_owned(), text::span);
+        let numbers = [asked.asked, asked.approved, asked.refused, asked.expired, asked.waiting];
+        let mut row: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        row.extend([wait, text::line(tool), text::line(rule)]);
+        row
+    };
+    let mut rows = vec![row("all", "", &report.all)];
+    rows.extend(report.by.iter().map(|by| row(&by.tool, &by.rule, &by.asked)));
+    let head = ["ASKED", "APPROVED", "REFUSED", "EXPIRED", "WAITS", "ANSWERED IN", "TOOL", "RULE"];
+    screen::put(&table::table(&head, &rows, screen::width()))?;
+    if let Some(why) = &report.too_frequent {
+        screen::hint(&text::line(why))?;
     }
     Ok(Exit::Done)
 }

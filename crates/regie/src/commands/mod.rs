@@ -18,6 +18,7 @@ mod log;
 mod model_script;
 mod notify;
 mod policy;
+mod proposal;
 mod read;
 mod replay;
 mod rest;
@@ -108,9 +109,12 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Gate(Gate::Show(one)) => gate::show(context, &one.gate).await,
         Command::Gate(Gate::Approve(args)) => {
             let answer = if args.always { "approve_always" } else { "approve" };
-            gate::answer(context, &args.one.gate, answer).await
+            gate::answer_all(context, &args.which, answer).await
         }
-        Command::Gate(Gate::Refuse(one)) => gate::answer(context, &one.gate, "refuse").await,
+        Command::Gate(Gate::Refuse(which)) => gate::answer_all(context, &which, "refuse").await,
+        Command::Gate(Gate::Report { since }) => gate::report(context, since).await,
+        Command::Proposal(args::Proposal::List { all }) => proposal::list(context, all).await,
+        Command::Proposal(args::Proposal::Show(one)) => proposal::show(context, &one.run).await,
         Command::Gate(Gate::WasDone(one)) => gate::answer(context, &one.gate, "was_done").await,
         Command::Gate(Gate::Repeat(one)) => gate::answer(context, &one.gate, "repeat").await,
         Command::Policy(policy) => policy::run(context, policy).await,

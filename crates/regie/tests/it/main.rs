@@ -31,6 +31,7 @@ mod network;
 mod notify;
 mod policy;
 mod prefix;
+mod proposals;
 mod read;
 mod receiver;
 mod record;

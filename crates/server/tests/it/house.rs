@@ -245,6 +245,18 @@ impl UseCases for House {
         Ok(vec![])
     }
 
+    async fn gate_report(&self, span: u64) -> Result<api::GateReport, Error> {
+        Ok(api::GateReport { since: span, ..api::GateReport::default() })
+    }
+
+    async fn proposal_list(&self, _: bool) -> Result<Vec<api::Proposal>, Error> {
+        Ok(vec![])
+    }
+
+    async fn proposal_fetch(&self, run: &str) -> Result<Vec<api::Proposal>, Error> {
+        nothing(run)
+    }
+
     async fn who_read(&self, _: api::WhoRead) -> Result<Vec<api::Reader>, Error> {
         Ok(vec![])
     }

@@ -12,7 +12,7 @@ use kernel::port::Action;
 use super::book::{Book, Heard};
 use super::resource::{self, Resources};
 use super::rule::{self, Rule, Subject};
-use super::{Case, Policy, Ruling, SETUP, is_deliver};
+use super::{Case, Policy, Ruling, SETUP, is_deliver, is_merge};
 
 /// What the owner's rules are for a run, and what they need to know of it.
 #[derive(Debug, Clone, Default)]
@@ -33,8 +33,10 @@ pub struct Setting {
 /// cannot be read.
 pub type Rulebooks = Arc<dyn Fn(&Action<'_>) -> Result<Setting, String> + Send + Sync>;
 
-/// The built-in question that a rule can lift.
+/// The built-in questions that a rule can lift.
 pub const SETUP_ASKS: &str = "setup";
+/// That about a merge: lifted by a rule that names the paths which the merge may change.
+pub const MERGE_ASKS: &str = "merge";
 
 impl Policy {
     /// Judges a case by the built-in rules and the owner's.
@@ -70,7 +72,20 @@ impl Policy {
 
     /// Judges a case by the built-in rules and what the owner's say.
     pub fn judge_heard(&self, case: &Case<'_>, heard: &Heard<'_>) -> Ruling {
-        strictest(self.judge(case), case, heard)
+        match lifting_merge(case, heard).filter(|_| !case.merge_approved) {
+            None => strictest(self.judge(case), case, heard),
+            // The owner's approval in advance, for some paths: the same proofs are asked for.
+            Some(rule) => {
+                let ruling = self.judge(&Case { merge_approved: true, ..case.clone() });
+                let words = rule.words();
+                let rule = match ruling.verdict {
+                    Verdict::Allow if ruling.gate.is_none() => words,
+                    Verdict::Ask => ruling.rule.replacen("--yes", &words, 1),
+                    _ => ruling.rule,
+                };
+                strictest(Ruling { rule, ..ruling }, case, heard)
+            }
+        }
     }
 }
 
@@ -121,6 +136,11 @@ fn strictest(built_in: Ruling, case: &Case<'_>, heard: &Heard<'_>) -> Ruling {
             (None, _) => built_in,
         },
     }
+}
+
+/// The rule that answers a merge's question: it names it, and all the files that the merge changes.
+fn lifting_merge<'a>(case: &Case<'_>, heard: &Heard<'a>) -> Option<&'a Rule> {
+    heard.lifting(MERGE_ASKS).filter(|rule| is_merge(case) && rule.when.paths.is_some())
 }
 
 /// The rule that answers a setup's question: it names it, and the exact line of it.

@@ -7,6 +7,7 @@ mod export;
 mod halt;
 mod labels;
 mod leases;
+mod merges;
 mod narrowing;
 mod policy;
 mod provenance;

@@ -45,14 +45,19 @@ fn shown(manifest: &Manifest) -> String {
     shown
 }
 
-fn entry(entry: &ManifestEntry) -> String {
-    let what = match &entry.what {
+/// Something that was read, in words.
+pub(crate) fn what(what: &What) -> String {
+    match what {
         What::File(path) => text::line(path),
         What::Below(folder) if folder.is_empty() => "all files, searched".into(),
         What::Below(folder) => text::line(&format!("{folder}/, searched")),
         What::Workspace => "the whole workspace, by a program".into(),
         What::Outside => "something from outside".into(),
-    };
+    }
+}
+
+fn entry(entry: &ManifestEntry) -> String {
+    let what = what(&entry.what);
     let labels = match entry.labels.is_empty() {
         true => String::new(),
         false => format!("  {}", style::waiting(&text::line(&entry.labels.join(", ")))),
