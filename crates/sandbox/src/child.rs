@@ -58,26 +58,26 @@ impl Launcher {
         Self { program: program.into(), args, spare: Arc::default() }
     }
 
-    /// Starts the process of the next jail ahead of its plan, unless one waits already: it enters the
-    /// namespaces and waits, with the limits that the plan will probably have. The next [`Launcher::spawn`] that it suits is that much faster; what it does not
-    /// suit is started as without it: a jail that joins a network or keeps the machine's, one with the
-    /// caller's own streams, and one that failed. It holds about as much memory as a launcher does, and ends
-    /// with this launcher's last copy or with the caller.
+    /// Starts the processes of the next jail ahead of its plan, unless they wait already: they enter the
+    /// namespaces, build what every jail has, give up what the program must not have, and wait, with the limits
+    /// that the plan will probably have. The next [`Launcher::spawn`] that this suits is that much faster; what
+    /// it does not suit is started as without it: other limits, a jail that joins a network or keeps the machine's,
+    /// one with the caller's own streams, one for a single execution, and one that failed. It holds about as much
+    /// memory as a launcher does, and ends with this launcher's last copy or with the caller.
     ///
     /// Whether it can be had is not told: a start that needs it no longer is the same start, and slower.
     pub fn prepare(&self, limits: &Limits) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.is_none() {
+        if spare.as_ref().is_none_or(|spare| spare.limits != *limits) {
             *spare = Spare::start(self, limits).ok();
         }
     }
 
     fn take_spare(&self, request: &Request, is_inherited: bool) -> Option<Spare> {
-        if is_inherited || !request.suits_prepared() {
-            return None;
-        }
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut spare = spare?;
+        let mut held = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let suits = |spare: &mut Spare| !is_inherited && request.suits_prepared(&spare.limits);
+        let mut spare = held.take_if(suits)?;
+        drop(held);
         spare.waits().then_some(spare)
     }
 
@@ -161,8 +161,7 @@ impl Launcher {
         let request = Request { plan: plan.clone(), mode, is_piped, is_joined };
         let spare = self.take_spare(&request, is_inherited);
         let request = Order::Launch(Box::new(request));
-        // Said here, as the socket's own errors would hide it.
-        serde_json::to_writer(io::sink(), &request).map_err(|source| Error::Encode { source })?;
+        let request = wire::encode(&request).map_err(|source| Error::Encode { source })?;
         let (reader, stdin) = match stdin {
             Stdin::Null => (None, None),
             Stdin::Inherited => {
@@ -176,8 +175,8 @@ impl Launcher {
         };
         let mut fds: Vec<BorrowedFd<'_>> = reader.iter().map(AsFd::as_fd).collect();
         fds.extend(network.iter().flat_map(|network| [network.user.as_fd(), network.net.as_fd()]));
-        if let Some(Spare { control, launcher }) = spare
-            && wire::send(&control, &request, &fds).is_ok()
+        if let Some(Spare { control, launcher, .. }) = spare
+            && wire::send_body(&control, &request, &fds).is_ok()
         {
             match answer(&control) {
                 // It could not, and nothing ran: the start below says why, or can.
@@ -187,7 +186,7 @@ impl Launcher {
         }
         let (control, theirs) = UnixStream::pair().map_err(follow("making a socket"))?;
         let launcher = Running::start(self, theirs.into(), is_inherited)?;
-        let answer = wire::send(&control, &request, &fds).and_then(|()| answer(&control));
+        let answer = wire::send_body(&control, &request, &fds).and_then(|()| answer(&control));
         drop(fds);
         drop(reader);
         answered(answer, launcher, control, stdin, places)
@@ -230,13 +229,15 @@ fn answer(control: &UnixStream) -> io::Result<(Answer, Vec<OwnedFd>)> {
 struct Spare {
     control: UnixStream,
     launcher: Running,
+    /// What it was started for.
+    limits: Limits,
 }
 
 impl Spare {
     fn start(launcher: &Launcher, limits: &Limits) -> io::Result<Self> {
         let (control, theirs) = UnixStream::pair()?;
         let running = Running::start(launcher, theirs.into(), false).map_err(io::Error::other)?;
-        let spare = Self { control, launcher: running };
+        let spare = Self { control, launcher: running, limits: *limits };
         wire::send(&spare.control, &Order::Prepare(Box::new(*limits)), &[])?;
         Ok(spare)
     }

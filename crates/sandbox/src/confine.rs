@@ -5,7 +5,7 @@ use std::{
     convert::Infallible,
     ffi::{CString, OsStr},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
@@ -24,14 +24,14 @@ use crate::{Access, Exec, Failure, Limits, Part, Plan, resident, rules, sys, wir
 const OWN_PROCESSES: u64 = 2;
 
 /// Puts the last walls around this process, which is inside the finished tree, without
-/// privileges and filtered already, and becomes the program. Returns only with the reason why
-/// not; a rehearsal ends the process instead of becoming anything.
+/// privileges, filtered already and in a session of its own, and becomes the program. Returns only with the
+/// reason why not; a rehearsal ends the process instead of becoming anything.
 pub(crate) fn become_program(
     plan: &Plan,
     start: Start,
     stdin: Option<OwnedFd>,
 ) -> Result<Infallible, Failure> {
-    fresh_session(stdin)?;
+    input(stdin)?;
     let processes = plan.limits.processes.saturating_add(OWN_PROCESSES);
     limit(&plan.limits, Some(processes))?;
     rustix::process::chdir(&plan.cwd).map_err(
@@ -49,7 +49,8 @@ pub(crate) fn become_program(
 
 /// Becomes the program without a jail: what is left when the posture allows it.
 pub(crate) fn become_program_unjailed(plan: &Plan, stdin: Option<OwnedFd>) -> Result<Infallible, Failure> {
-    fresh_session(stdin)?;
+    fresh_session()?;
+    input(stdin)?;
     // Without a user namespace the kernel would count all processes of the user.
     limit(&plan.limits, None)?;
     rustix::thread::set_no_new_privs(true).map_err(Part::Privileges.failed("setting no_new_privs"))?;
@@ -80,11 +81,17 @@ pub(crate) fn drop_privileges() -> Result<(), Failure> {
     rustix::thread::set_no_new_privs(true).map_err(fail("setting no_new_privs"))
 }
 
-fn fresh_session(stdin: Option<OwnedFd>) -> Result<(), Failure> {
-    let fail = |doing: &'static str| Part::Launch.failed::<Errno>(doing);
-    rustix::process::setsid().map_err(fail("starting a session"))?;
+/// As a program starts from a fresh shell: with a session of its own, and signals as they are by default.
+pub(crate) fn fresh_session() -> Result<(), Failure> {
+    rustix::process::setsid().map_err(Part::Launch.failed::<Errno>("starting a session"))?;
     sys::reset_signals();
     rustix::process::umask(Mode::from_raw_mode(0o022));
+    Ok(())
+}
+
+/// Sets what the program reads, and that it gets no other descriptor.
+fn input(stdin: Option<OwnedFd>) -> Result<(), Failure> {
+    let fail = |doing: &'static str| Part::Launch.failed::<Errno>(doing);
     let input = match stdin {
         Some(pipe) => pipe,
         None => rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -179,10 +186,14 @@ fn outside(plan: &Plan, path: &Path) -> PathBuf {
 
 /// Points this process's standard descriptors nowhere, so that only the program holds them.
 pub(crate) fn let_go_of_stdio() -> Result<(), Failure> {
-    let fail = |doing: &'static str| Part::Launch.failed::<Errno>(doing);
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .map_err(fail("opening /dev/null"))?;
-    let null = null.as_fd();
+        .map_err(Part::Launch.failed::<Errno>("opening /dev/null"))?;
+    point_stdio_to(null.as_fd())
+}
+
+/// Points this process's standard descriptors there.
+pub(crate) fn point_stdio_to(null: BorrowedFd<'_>) -> Result<(), Failure> {
+    let fail = |doing: &'static str| Part::Launch.failed::<Errno>(doing);
     rustix::stdio::dup2_stdin(null).map_err(fail("letting go of the standard input"))?;
     rustix::stdio::dup2_stdout(null).map_err(fail("letting go of the standard output"))?;
     rustix::stdio::dup2_stderr(null).map_err(fail("letting go of the standard error"))

@@ -40,15 +40,20 @@ pub(crate) fn run(request: &Request, stdin: Option<OwnedFd>, pids: PidBound, end
     match start(request, stdin, pids, &alive, report.as_fd().try_clone_to_owned()) {
         Ok(program) => {
             drop((alive, report));
-            let end = reap_until(program);
-            let _ = rustix::io::write(&outcome, &end.to_bytes());
-            sys::exit_now(0)
+            outlive(program, &outcome)
         }
         Err(failure) => {
             tell(&report, &failure);
             sys::exit_now(1)
         }
     }
+}
+
+/// Ends this process, and so the jail, when `program` has ended, and says how it did.
+pub(crate) fn outlive(program: Pid, outcome: &OwnedFd) -> ! {
+    let end = reap_until(program);
+    let _ = rustix::io::write(outcome, &end.to_bytes());
+    sys::exit_now(0)
 }
 
 /// Writes a failure for the launcher to pass on.
@@ -67,24 +72,17 @@ fn start(
 ) -> Result<Pid, Failure> {
     let report = report.map_err(Part::Launch.failed("copying a pipe"))?;
     die_with_launcher(alive)?;
-    let fail = |doing: &'static str| Part::Namespaces.failed::<Errno>(doing);
-    rustix::system::sethostname(b"regie").map_err(fail("naming the jail"))?;
+    name_jail()?;
     if request.net() == Net::New {
         raise_loopback()?;
     }
     tree::enter(&request.plan, pids)?;
-    let filters = filter::programs()?;
-    // Before the fork, so that nothing can fail here once the program may run; and the program
-    // must not reach into the process that says how it ended.
-    confine::drop_privileges()?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(Part::Privileges.failed("shielding the jail's first process"))?;
-    die_with_launcher(alive)?;
-    filter::apply(&filters)?;
+    confine_this(alive)?;
     let once = if request.plan.exec == Exec::Once { Some(Once::hold()?) } else { None };
     match sys::fork().map_err(Part::Launch.failed("starting the program's process"))? {
         Fork::Child => {
-            let Err(failure) = confine::become_program(&request.plan, request.mode, stdin);
+            let become_it = || confine::become_program(&request.plan, request.mode, stdin);
+            let Err(failure) = confine::fresh_session().and_then(|()| become_it());
             tell(&report, &failure);
             sys::exit_now(1)
         }
@@ -99,8 +97,25 @@ fn start(
     }
 }
 
+/// The jail's own name, in its own namespace of such names.
+pub(crate) fn name_jail() -> Result<(), Failure> {
+    rustix::system::sethostname(b"regie").map_err(Part::Namespaces.failed::<Errno>("naming the jail"))
+}
+
+/// Takes from this process what it no longer needs once there is nothing more to mount. Before the fork, so that
+/// nothing can fail here once the program may run; and the program must not reach into the process that says how
+/// it ended.
+pub(crate) fn confine_this(alive: &OwnedFd) -> Result<(), Failure> {
+    let filters = filter::programs()?;
+    confine::drop_privileges()?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(Part::Privileges.failed("shielding the jail's first process"))?;
+    die_with_launcher(alive)?;
+    filter::apply(&filters)
+}
+
 /// Has the kernel kill this process, and so the whole jail, with its single-threaded launcher.
-fn die_with_launcher(alive: &OwnedFd) -> Result<(), Failure> {
+pub(crate) fn die_with_launcher(alive: &OwnedFd) -> Result<(), Failure> {
     let fail = |doing: &'static str| Part::Launch.failed::<Errno>(doing);
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(fail("binding the jail to its launcher"))?;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     pipe::PipeFlags,
     process::{Pid, Signal, WaitOptions},
@@ -31,6 +31,9 @@ use crate::{
 
 /// The exit code of a launcher that started nothing.
 const NOTHING_STARTED: i32 = 125;
+
+/// How long the caller may take until it has heard how a jail ended.
+const CALLER_FIRST: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// What the hidden subcommand is: reads a request from the control socket that is its standard
 /// input, starts the jail, and ends as the program in it ended (with its exit code, or killed
@@ -153,7 +156,7 @@ pub(crate) struct First {
     group: Option<Group>,
 }
 
-/// Whether the mounts are copied at once, or by whoever waits for the plan.
+/// Who enters the mount namespace of a jail: its launcher at once, or its first process alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mounts {
     Now,
@@ -209,9 +212,9 @@ impl First {
         }
     }
 
-    /// Whether the kernel holds it to the limits that it was started with, and to no others.
-    pub(crate) fn is_in_a_group(&self) -> bool {
-        self.group.is_some()
+    /// Has its start told of by whoever holds the other end of `report`.
+    pub(crate) fn told_by(self, report: OwnedFd) -> Self {
+        Self { report, ..self }
     }
 
     /// Waits until the program of `request` runs, and begins to watch it.
@@ -327,6 +330,8 @@ fn watch(control: &UnixStream, mut started: Started, request: &Request) -> Resul
     let end = if reached.is_some() { End::KILLED } else { outcome.unwrap_or(own) };
     // This process takes a while to end, as it takes the jail's mounts down: nobody has to wait for that.
     let _ = wire::send(control, &Answer::Ended { end: end.to_bytes(), bound: reached }, &[]);
+    // It is woken on the processor that this process is on, and is to go on before that is kept busy.
+    let _ = poll(&mut [PollFd::new(control, PollFlags::RDHUP)], Some(&CALLER_FIRST));
     Ok(end)
 }
 
@@ -365,6 +370,6 @@ fn end_orphans(program: Pid) {
     }
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
+pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Part::Launch.failed("making a pipe"))
 }

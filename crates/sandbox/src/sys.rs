@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "system calls without a safe wrapper, each justified")]
 
 pub(crate) mod notify;
+pub(crate) mod stand_in;
 
 use std::{
     convert::Infallible,

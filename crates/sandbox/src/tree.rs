@@ -3,6 +3,7 @@
 //! Every source is opened before anything is covered, and every target is walked component
 //! by component without following links, so that nothing inside a workspace can steer a mount.
 
+pub(crate) mod ahead;
 mod base;
 mod nest;
 
@@ -18,7 +19,6 @@ use rustix::{
     mount::{MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags},
 };
 
-pub(crate) use base::prepare;
 use base::{Base, SCRATCH, tmpfs};
 
 use crate::{
@@ -84,27 +84,16 @@ pub(crate) fn is_inside(before: &[Mount], mount: &Mount) -> bool {
 /// Builds the tree of `plan` and makes it the root of this mount namespace.
 pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     let fail = |doing: &'static str| Part::Files.failed::<Errno>(doing);
-    let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
-    let changed = Lack::Mounts.refuse().and_then(|()| rustix::mount::mount_change("/", private));
-    changed.map_err(fail("making the mounts private"))?;
-
-    let mut mounts: Vec<&Mount> = plan.mounts.iter().collect();
-    mounts.sort_by_key(|mount| mount.target.components().count());
-    let sources = mounts
-        .iter()
-        .enumerate()
-        .map(|(at, mount)| {
-            let before = mounts.iter().take(at).copied();
-            if nest::is_inside(before, mount) { Ok(None) } else { source(mount) }
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    keep_private()?;
+    let mounts = outer_first(&plan.mounts);
+    let sources = sources(&mounts, |_| true)?;
     let devices = DEVICES.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?;
-    let base = Base::ready_or_made(plan)?;
+    let base = Base::make(plan.limits.scratch_bytes, plan.exec)?;
     for (path, content) in names(plan.network)? {
         base.rewrite(path, &content)?;
     }
-    bound_proc(&base.proc, plan, pids)?;
-    let Base { root, proc, scratch, .. } = base;
+    bound_proc(&base.proc, plan.limits.processes, pids)?;
+    let Base { root, proc, scratch } = base;
     let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(&root, "", CWD, STAGE, onto)
         .map_err(fail("mounting the jail's root on /tmp"))?;
@@ -113,14 +102,43 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     for (mount, source) in mounts.into_iter().zip(sources) {
         tree.add(mount, source, &plan.limits)?;
     }
-    tree.clear()?;
+    swap_root(&tree.root)?;
+    tree.finish()
+}
 
-    rustix::process::fchdir(&tree.root).map_err(fail("entering the jail's root"))?;
+/// Nothing that the machine mounts from now on shows here, or the other way round.
+fn keep_private() -> Result<(), Failure> {
+    let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
+    let changed = Lack::Mounts.refuse().and_then(|()| rustix::mount::mount_change("/", private));
+    changed.map_err(Part::Files.failed::<Errno>("making the mounts private"))
+}
+
+/// The mounts in the order in which they can be made.
+fn outer_first(mounts: &[Mount]) -> Vec<&Mount> {
+    let mut mounts: Vec<&Mount> = mounts.iter().collect();
+    mounts.sort_by_key(|mount| mount.target.components().count());
+    mounts
+}
+
+/// Opens what these show, as far as it is wanted and is not within what another one shows.
+fn sources(mounts: &[&Mount], is_wanted: impl Fn(&Mount) -> bool) -> Result<Vec<Option<OwnedFd>>, Failure> {
+    mounts
+        .iter()
+        .enumerate()
+        .map(|(at, mount)| {
+            let before = mounts.iter().take(at).copied();
+            if !is_wanted(mount) || nest::is_inside(before, mount) { Ok(None) } else { source(mount) }
+        })
+        .collect()
+}
+
+/// Makes a mounted directory the root of all that is in this mount namespace, and lets go of what was.
+fn swap_root(root: &OwnedFd) -> Result<(), Failure> {
+    let fail = |doing: &'static str| Part::Files.failed::<Errno>(doing);
+    rustix::process::fchdir(root).map_err(fail("entering the jail's root"))?;
     rustix::process::pivot_root(".", ".").map_err(fail("swapping the root"))?;
     rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(fail("letting go of the old root"))?;
-    rustix::process::chdir("/").map_err(fail("entering the jail's root"))?;
-    sys::mount_restrict_one(tree.root.as_fd(), MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEV)
-        .map_err(Part::Files.failed("making the jail's root read-only"))
+    rustix::process::chdir("/").map_err(fail("entering the jail's root"))
 }
 
 struct Tree {
@@ -134,6 +152,13 @@ struct Tree {
 }
 
 impl Tree {
+    /// Has nothing more made in a tree that is complete.
+    fn finish(mut self) -> Result<(), Failure> {
+        self.clear()?;
+        sys::mount_restrict_one(self.root.as_fd(), MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEV)
+            .map_err(Part::Files.failed("making the jail's root read-only"))
+    }
+
     /// What every jail has.
     fn furnish(&self, proc: &OwnedFd, devices: &[OwnedFd], scratch: &[OwnedFd]) -> Result<(), Failure> {
         self.attach(proc, Path::new("/proc"), FileType::Directory)?;
@@ -301,8 +326,8 @@ fn clone(path: &Path) -> Result<OwnedFd, Errno> {
 
 /// Bounds a fresh `/proc` of this process namespace. Read-only: a jailed process of a caller that is
 /// root owns, to the kernel, the machine's own switches in there.
-fn bound_proc(proc: &OwnedFd, plan: &Plan, pids: PidBound) -> Result<(), Failure> {
-    let bounded = bound_pids(proc, plan.limits.processes);
+fn bound_proc(proc: &OwnedFd, processes: u64, pids: PidBound) -> Result<(), Failure> {
+    let bounded = bound_pids(proc, processes);
     if pids == PidBound::Needed {
         bounded.map_err(Part::Limits.failed("bounding the processes of a jail started by root"))?;
     }

@@ -20,7 +20,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{Bound, Failure, Limits, Network, Part, Plan, Posture, sys::Net};
+use crate::{Bound, Exec, Failure, Limits, Network, Part, Plan, Posture, sys::Net};
 
 /// A frame beyond this is no plan of ours.
 const MAX_BYTES: u32 = 64 << 20;
@@ -58,9 +58,11 @@ impl Request {
         if self.is_joined || self.plan.network == Network::Host { Net::Stay } else { Net::New }
     }
 
-    /// Whether a launcher that was started before the plan was known can start this.
-    pub(crate) fn suits_prepared(&self) -> bool {
-        self.mode == Mode::Confine && self.net() == Net::New
+    /// Whether a launcher that was started before the plan was known, for plans with these limits, can start this.
+    pub(crate) fn suits_prepared(&self, limits: &Limits) -> bool {
+        let is_usual = self.mode == Mode::Confine && self.net() == Net::New;
+        // What lets one execution through has to be there before the process that executes.
+        is_usual && self.plan.exec != Exec::Once && self.plan.limits == *limits
     }
 
     /// The descriptors that it needs, out of those that came along. Looks at the plan once more: whoever asks has
@@ -127,13 +129,21 @@ pub(crate) enum Answer {
 /// The most descriptors of one frame.
 const MOST_FDS: usize = 5;
 
+/// A value as the body of a frame.
+pub(crate) fn encode<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
+    // Most plans fit.
+    let mut body = Vec::with_capacity(8 << 10);
+    serde_json::to_writer(&mut body, value)?;
+    Ok(body)
+}
+
 /// Sends one frame and at most [`MOST_FDS`] descriptors.
-pub(crate) fn send<T: Serialize>(
-    mut socket: &UnixStream,
-    value: &T,
-    fds: &[BorrowedFd<'_>],
-) -> io::Result<()> {
-    let body = serde_json::to_vec(value)?;
+pub(crate) fn send<T: Serialize>(socket: &UnixStream, value: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    send_body(socket, &encode(value)?, fds)
+}
+
+/// Sends one frame that is encoded already.
+pub(crate) fn send_body(mut socket: &UnixStream, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let length = u32::try_from(body.len())
         .ok()
         .filter(|length| *length <= MAX_BYTES)
@@ -144,13 +154,25 @@ pub(crate) fn send<T: Serialize>(
     if !fds.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(fds));
     }
-    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(&length)], &mut control, SendFlags::NOSIGNAL)?;
+    let parts = [IoSlice::new(&length), IoSlice::new(body)];
+    let sent = rustix::net::sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL)?;
     socket.write_all(length.get(sent..).unwrap_or_default())?;
-    socket.write_all(&body)
+    socket.write_all(body.get(sent.saturating_sub(length.len())..).unwrap_or_default())
 }
 
 /// Receives one frame and its descriptors.
-pub(crate) fn receive<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<(T, Vec<OwnedFd>)> {
+pub(crate) fn receive<T: DeserializeOwned>(socket: &UnixStream) -> io::Result<(T, Vec<OwnedFd>)> {
+    let (body, fds) = receive_body(socket)?;
+    Ok((decode(&body)?, fds))
+}
+
+/// What the body of a frame says.
+pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
+    Ok(serde_json::from_slice(body)?)
+}
+
+/// Receives one frame as it is, and its descriptors.
+pub(crate) fn receive_body(mut socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut length = [0; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -180,12 +202,15 @@ pub(crate) fn receive<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Resul
     if length > MAX_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the frame is too large"));
     }
-    Ok((serde_json::from_slice(&body(socket, length)?)?, fds))
+    Ok((body(socket, length)?, fds))
 }
+
+/// Room that is made before there is anything to put into it.
+const MOST_ROOM: u32 = 16 << 10;
 
 /// As many bytes as were announced. Room is made as they come: the length is only a claim.
 fn body(from: impl Read, length: u32) -> io::Result<Vec<u8>> {
-    let mut body = Vec::new();
+    let mut body = Vec::with_capacity(length.min(MOST_ROOM) as usize);
     from.take(length.into()).read_to_end(&mut body)?;
     if body.len() == length as usize { Ok(body) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }

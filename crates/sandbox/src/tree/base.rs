@@ -1,32 +1,15 @@
-//! What every jail's tree begins with, whatever its plan: made on the spot, or before the plan is known.
-//!
-//! All of it is detached file systems, so that it can be made in one mount namespace and put into another: a
-//! process that waits for its plan must not enter its mount namespace yet, as that would keep the mounts that
-//! the machine has now, and may not make file systems without one. So another process makes them.
+//! What every jail's tree begins with, whatever its plan, as detached file systems that have no name yet.
 
-use std::{
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::net::UnixStream,
-    },
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use std::{os::fd::OwnedFd, path::Path};
 
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags},
-    process::WaitOptions,
 };
 
 use super::{ALONE, DEVICES, FILES, LINKS};
-use crate::{
-    Exec, Failure, HOME, Part, Plan,
-    lacks::Lack,
-    sys::{self, Fork},
-    wire,
-};
+use crate::{Exec, Failure, HOME, Part, lacks::Lack};
 
 /// The temporary file systems of a jail, and who may write to them.
 pub(super) const SCRATCH: [(&str, &str); 3] = [("/tmp", "1777"), ("/dev/shm", "1777"), (HOME, "0700")];
@@ -39,76 +22,39 @@ pub(super) struct Base {
     pub(super) proc: OwnedFd,
     /// As [`SCRATCH`] says.
     pub(super) scratch: [OwnedFd; 3],
-    scratch_bytes: u64,
-}
-
-/// What was made ahead in this process.
-static READY: Mutex<Option<Base>> = Mutex::new(None);
-
-/// Makes ahead what a plan begins with. What cannot be had is made, or missed, later.
-pub(crate) fn prepare(scratch_bytes: u64) {
-    let base = by_another(scratch_bytes);
-    *READY.lock().unwrap_or_else(PoisonError::into_inner) = base;
-}
-
-/// Has a child make it in a mount namespace of its own.
-fn by_another(bytes: u64) -> Option<Base> {
-    let (here, there) = UnixStream::pair().ok()?;
-    match sys::fork().ok()? {
-        Fork::Child => {
-            drop(here);
-            let made = sys::enter_mounts().ok().and_then(|()| Base::make(bytes, Exec::Any).ok());
-            let sent = made.is_some_and(|Base { root, proc, scratch: [tmp, shm, home], .. }| {
-                let fds = [&root, &proc, &tmp, &shm, &home].map(AsFd::as_fd);
-                wire::send(&there, &(), &fds).is_ok()
-            });
-            sys::exit_now(i32::from(!sent))
-        }
-        Fork::Parent(maker) => {
-            drop(there);
-            let received = wire::receive::<()>(&here);
-            let _ = rustix::process::waitpid(Some(maker), WaitOptions::empty());
-            let (_, fds) = received.ok()?;
-            let [root, proc, tmp, shm, home] = <[OwnedFd; 5]>::try_from(fds).ok()?;
-            Some(Base { root, proc, scratch: [tmp, shm, home], scratch_bytes: bytes })
-        }
-    }
 }
 
 impl Base {
-    /// The one that was made ahead, when it is as `plan` wants it, else a fresh one. To be called in the
-    /// jail's mount namespace.
-    pub(super) fn ready_or_made(plan: &Plan) -> Result<Self, Failure> {
-        let ready = READY.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let bytes = plan.limits.scratch_bytes;
-        let suits = |base: &Self| base.scratch_bytes == bytes && plan.exec == Exec::Any;
-        ready.filter(suits).map_or_else(|| Self::make(bytes, plan.exec), Ok)
-    }
-
-    fn make(scratch_bytes: u64, exec: Exec) -> Result<Self, Failure> {
-        let root = tmpfs("0755", 16 << 20, exec)?;
-        let made = |path: &str| Part::Files.failed::<Errno>(format!("making /{path} of the jail"));
-        for path in ["dev", "dev/shm", "etc", "home", HOME.trim_start_matches('/'), "proc", "tmp", "var"] {
-            rustix::fs::mkdirat(&root, path, Mode::from_raw_mode(0o755)).map_err(made(path))?;
-        }
-        let write = |path: &str, content: &str| write(&root, path, content.as_bytes(), OFlags::EXCL);
-        for (path, content) in FILES.iter().chain(&ALONE) {
-            write(path, content)?;
-        }
-        for name in DEVICES {
-            write(&format!("dev/{name}"), "")?;
-        }
-        for (content, path) in LINKS {
-            rustix::fs::symlinkat(*content, &root, *path).map_err(made(path))?;
-        }
+    /// Makes them, in a mount namespace of this user namespace's.
+    pub(super) fn make(scratch_bytes: u64, exec: Exec) -> Result<Self, Failure> {
         let [tmp, shm, home] = SCRATCH.map(|(_, mode)| tmpfs(mode, scratch_bytes, exec));
-        Ok(Self { root, proc: proc()?, scratch: [tmp?, shm?, home?], scratch_bytes })
+        Ok(Self { root: root(exec)?, proc: proc()?, scratch: [tmp?, shm?, home?] })
     }
 
     /// Writes `content` into a file of the root that is there already.
     pub(super) fn rewrite(&self, path: &str, content: &[u8]) -> Result<(), Failure> {
         write(&self.root, path, content, OFlags::TRUNC)
     }
+}
+
+/// A root with its own files.
+pub(super) fn root(exec: Exec) -> Result<OwnedFd, Failure> {
+    let root = tmpfs("0755", 16 << 20, exec)?;
+    let made = |path: &str| Part::Files.failed::<Errno>(format!("making /{path} of the jail"));
+    for path in ["dev", "dev/shm", "etc", "home", HOME.trim_start_matches('/'), "proc", "tmp", "var"] {
+        rustix::fs::mkdirat(&root, path, Mode::from_raw_mode(0o755)).map_err(made(path))?;
+    }
+    let write = |path: &str, content: &str| write(&root, path, content.as_bytes(), OFlags::EXCL);
+    for (path, content) in FILES.iter().chain(&ALONE) {
+        write(path, content)?;
+    }
+    for name in DEVICES {
+        write(&format!("dev/{name}"), "")?;
+    }
+    for (content, path) in LINKS {
+        rustix::fs::symlinkat(*content, &root, *path).map_err(made(path))?;
+    }
+    Ok(root)
 }
 
 fn write(root: &OwnedFd, path: &str, content: &[u8], how: OFlags) -> Result<(), Failure> {

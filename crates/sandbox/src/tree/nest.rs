@@ -151,7 +151,7 @@ pub(super) fn clone_straight(path: &Path) -> Result<OwnedFd, Errno> {
     clone_of(&place, OpenTreeFlags::AT_RECURSIVE)
 }
 
-fn clone_of(place: &OwnedFd, more: OpenTreeFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn clone_of(place: &OwnedFd, more: OpenTreeFlags) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH

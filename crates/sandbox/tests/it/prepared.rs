@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sandbox::{Child, Error, Exec, Launcher, Limits, Plan, Stdin};
+use sandbox::{Access, Child, Error, Exec, Launcher, Limits, Mount, Plan, Stdin};
 
 use crate::jail::{Ground, Outcome, finish, launcher, start};
 
@@ -70,23 +70,89 @@ fn it_is_held_as_any_other() {
     children_are(0);
 }
 
-/// A program alone in its jail has nothing else to execute: no file system of its own may hold anything.
+/// What is mounted where, and how.
+fn mounts(outcome: Outcome) -> Vec<String> {
+    let told = outcome.good();
+    let lines = told.strip_prefix("reached ").unwrap_or(&told);
+    let mut shown: Vec<String> =
+        lines.lines().map(|line| line.split(' ').skip(3).take(3).collect::<Vec<_>>().join(" ")).collect();
+    shown.sort();
+    shown
+}
+
+/// A program alone in its jail has nothing else to execute, and who says so is there before it.
 #[test]
-fn a_plan_of_one_program_has_nothing_to_execute() {
+fn a_plan_of_one_program_starts_without_it() {
     let ground = Ground::new();
     let mut plan = Plan::new(ground.work(), ["/bin/cat", "/proc/self/mountinfo"]);
     plan.exec = Exec::Once;
-    let told = |outcome: Outcome| {
-        let lines = outcome.good();
-        let mut shown: Vec<String> =
-            lines.lines().map(|line| line.split(' ').skip(3).take(3).collect::<Vec<_>>().join(" ")).collect();
-        shown.sort();
-        shown
-    };
-    let alone = told(finish(start(&plan).unwrap()));
-    assert!(alone.iter().any(|line| line.contains(" /tmp ") && line.contains("noexec")), "{alone:?}");
     let (launcher, spare) = prepared();
-    assert_eq!(told(is_the_spare(launcher.spawn(&plan, Stdin::Null), spare)), alone);
+    let child = launcher.spawn(&plan, Stdin::Null).unwrap();
+    assert_ne!(child.id().cast_signed(), spare);
+    let shown = mounts(finish(child));
+    assert!(shown.iter().any(|line| line.contains(" /tmp ") && line.contains("noexec")), "{shown:?}");
+}
+
+/// No file system of its own may hold anything to execute, whichever tree was taken.
+#[test]
+fn a_tool_has_nothing_to_execute() {
+    let ground = Ground::new();
+    let mut plan = Plan::new(ground.work(), ["tool", "read", "/proc/self/mountinfo"]);
+    plan.exec = Exec::Resident;
+    for is_bare in [false, true] {
+        if is_bare {
+            plan.mounts.retain(|mount| mount.target == ground.work());
+        }
+        let alone = mounts(finish(start(&plan).unwrap()));
+        let own = alone.iter().filter(|line| {
+            ["/", "/tmp", "/dev/shm", "/home/regie"].contains(&line.split(' ').nth(1).unwrap())
+        });
+        assert_eq!(own.filter(|line| line.contains("noexec")).count(), 4, "{alone:?}");
+        let (launcher, spare) = prepared();
+        assert_eq!(mounts(is_the_spare(launcher.spawn(&plan, Stdin::Null), spare)), alone);
+        children_are(0);
+    }
+}
+
+/// Each plan is completed from the tree that suits it, and none shows more or less than without.
+#[test]
+fn plans_of_all_kinds_show_what_they_show_alone() {
+    let ground = Ground::new();
+    let other = |source: &str, target: &str| Mount {
+        source: source.into(),
+        target: target.into(),
+        access: Access::Read,
+    };
+    type Change<'a> = &'a dyn Fn(&mut Plan);
+    let changes: [Change<'_>; 7] = [
+        &|_| {},
+        // Less of the system than was made ready.
+        &|plan| plan.mounts.retain(|mount| !mount.target.starts_with("/etc/ssl")),
+        // Something else at a place of it, and around it.
+        &|plan| plan.mounts.push(other("/usr/share", "/etc/ssl/certs")),
+        &|plan| {
+            plan.mounts.retain(|mount| !mount.target.starts_with("/etc"));
+            plan.mounts.push(other("/etc", "/etc"));
+        },
+        // Something in it.
+        &|plan| plan.mounts.push(Mount { access: Access::Cover, ..other("/usr/share", "/usr/share") }),
+        &|plan| plan.mounts.push(Mount { access: Access::ReadNoExec, ..other("/usr/share", "/usr/share") }),
+        &|plan| plan.mounts.push(Mount::private("/usr/share")),
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        let mut plan = ground.shell(TELL);
+        change(&mut plan);
+        let alone = start(&plan).map(finish).map_err(|error| error.to_string());
+        let (launcher, spare) = prepared();
+        let started = launcher.spawn(&plan, Stdin::Null);
+        if let Ok(child) = &started {
+            assert_eq!(child.id().cast_signed(), spare, "{at}");
+        }
+        let with = started.map(finish).map_err(|error| error.to_string());
+        assert_eq!(with.map(|it| (it.status, it.out)), alone.map(|it| (it.status, it.out)), "{at}");
+        drop(launcher);
+        children_are(0);
+    }
 }
 
 #[test]
@@ -96,6 +162,12 @@ fn a_plan_with_other_limits_has_those() {
     plan.limits.scratch_bytes = 4 << 20;
     plan.limits.open_files = 77;
     let (launcher, spare) = prepared();
+    let child = launcher.spawn(&plan, Stdin::Null).unwrap();
+    assert_ne!(child.id().cast_signed(), spare);
+    assert_eq!(finish(child).good(), "4096\n77\n");
+    // The next one is made for these.
+    launcher.prepare(&plan.limits);
+    let [spare] = children_are(1)[..] else { unreachable!() };
     assert_eq!(is_the_spare(launcher.spawn(&plan, Stdin::Null), spare).good(), "4096\n77\n");
 }
 
@@ -170,7 +242,7 @@ fn it_sees_what_was_mounted_since() {
     }
     std::fs::write(shown.join("new"), "").unwrap();
     let mut plan = ground.shell(&format!("ls {}", shown.display()));
-    plan.mounts.push(sandbox::Mount::read(&shown));
+    plan.mounts.push(Mount::read(&shown));
     let outcome = is_the_spare(launcher.spawn(&plan, Stdin::Null), spare);
     #[expect(clippy::disallowed_methods, reason = "a test that has mounted")]
     let unmounted = Command::new("umount").arg(&shown).status();
