@@ -4,6 +4,7 @@
 //! by component without following links, so that nothing inside a workspace can steer a mount.
 
 mod base;
+mod layered;
 mod nest;
 
 use std::{
@@ -95,7 +96,7 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
         .enumerate()
         .map(|(at, mount)| {
             let before = mounts.iter().take(at).copied();
-            if nest::is_inside(before, mount) { Ok(None) } else { source(mount) }
+            if nest::is_inside(before, mount) { Ok(None) } else { source(plan, mount) }
         })
         .collect::<Result<Vec<_>, _>>()?;
     let devices = DEVICES.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?;
@@ -271,10 +272,19 @@ fn names(network: Network) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
 }
 
 /// A detached copy of what the mount shows, with everything mounted below it.
-fn source(mount: &Mount) -> Result<Option<OwnedFd>, Failure> {
+fn source(plan: &Plan, mount: &Mount) -> Result<Option<OwnedFd>, Failure> {
+    let layers = plan.layers.as_ref().filter(|layers| mount.source.starts_with(&layers.base));
     match mount.access {
         Access::Private | Access::Link | Access::Cover | Access::Hold => Ok(None),
+        _ if layers.is_some_and(|layers| mount.source != layers.base) => {
+            let doing = format!("{} is a part of layers, shown by itself", mount.source.display());
+            Err(Failure { part: Part::Plan, doing, errno: None })
+        }
         Access::Read | Access::ReadNoExec | Access::Write | Access::WriteNoExec => {
+            if let Some(layers) = layers {
+                let how = if layers.are_written(plan) { layered::Use::Write } else { layered::Use::Read };
+                return layered::mount(layers, how).map(Some);
+            }
             let is_written = matches!(mount.access, Access::Write | Access::WriteNoExec);
             // What is written is reached by no link: one that is made meanwhile would lead elsewhere.
             let cloned = if is_written { nest::clone_straight(&mount.source) } else { clone(&mount.source) };
