@@ -228,6 +228,8 @@ impl Upper {
 
 impl Drop for Upper {
     fn drop(&mut self) {
+        // What the kernel makes in there is open to nobody, so that only root could remove it.
+        let _ = rustix::fs::chmodat(&self.work, "work", Mode::RWXU, AtFlags::empty());
         // Said, as a process that is just being started may have inherited the descriptor.
         let _ = rustix::fs::flock(&self.work, FlockOperation::Unlock);
     }
