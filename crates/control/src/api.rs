@@ -19,6 +19,8 @@ pub use crate::leases::view::{
 pub use crate::policy::view::{
     AskWhy, Explain, Explained, Held, Judged, Policy, PolicyFile, PolicyRule, Why,
 };
+pub use crate::readers::{Manifest, ManifestEntry, Reader, WhoRead};
+pub use crate::reads::What;
 pub use crate::whose::{Changed, WhoChanged, Whose};
 
 /// The version of the API. A client and a daemon of different versions refuse each other.

@@ -61,6 +61,8 @@ mod control;
 mod halt;
 mod health;
 mod point;
+mod readers;
+mod reads;
 mod roles;
 mod room;
 mod route;

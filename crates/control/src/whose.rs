@@ -134,7 +134,7 @@ impl Control {
 }
 
 /// A path below the root of a repository, and nothing else.
-fn inside(path: &str) -> Result<PathBuf, Error> {
+pub(crate) fn inside(path: &str) -> Result<PathBuf, Error> {
     let path = PathBuf::from(path);
     if path.components().all(|part| matches!(part, Component::Normal(_))) && !path.as_os_str().is_empty() {
         return Ok(path);

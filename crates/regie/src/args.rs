@@ -485,6 +485,23 @@ pub(crate) enum Audit {
     Acts,
     /// Say who changed a file or a line, in which run, under which lease, and who approved it
     WhoChanged(WhoChanged),
+    /// Say which runs have read a file or may have, in which steps, under which lease
+    WhoRead(WhoRead),
+    /// Say what a run has read, with the labels of it
+    Reads(AuditReads),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhoRead {
+    /// A file of the repository
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AuditReads {
+    /// A full id, the end of one, or `last`
+    pub(crate) run: String,
 }
 
 #[derive(Debug, clap::Args)]

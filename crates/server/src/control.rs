@@ -146,6 +146,14 @@ impl UseCases for Control {
         Control::who_changed(self, wanted).await
     }
 
+    async fn who_read(&self, wanted: api::WhoRead) -> Result<Vec<api::Reader>, Error> {
+        Control::who_read(self, wanted).await
+    }
+
+    async fn run_reads(&self, run: &str) -> Result<api::Manifest, Error> {
+        Control::run_reads(self, run).await
+    }
+
     async fn lease_list(&self, all: bool) -> Result<Vec<api::Lease>, Error> {
         Control::lease_list(self, all).await
     }

@@ -78,6 +78,8 @@ pub(crate) fn router<U: UseCases>(house: House<U>) -> Router {
         .route("/export", post(project_export::<U>))
         .route("/import", post(project_import::<U>))
         .route("/audit/changed", post(who_changed::<U>))
+        .route("/audit/read", post(who_read::<U>))
+        .route("/runs/{run}/reads", get(run_reads::<U>))
         .merge(authority::router::<U>())
         .route("/audit/verify", post(audit_verify::<U>))
         .route("/shutdown", post(shutdown::<U>))
@@ -355,6 +357,20 @@ async fn who_changed<U: UseCases>(
     Body(wanted): Body<api::WhoChanged>,
 ) -> Answer<Vec<api::Changed>> {
     Ok(Json(house.use_cases.who_changed(wanted).await?))
+}
+
+async fn who_read<U: UseCases>(
+    State(house): State<House<U>>,
+    Body(wanted): Body<api::WhoRead>,
+) -> Answer<Vec<api::Reader>> {
+    Ok(Json(house.use_cases.who_read(wanted).await?))
+}
+
+async fn run_reads<U: UseCases>(
+    State(house): State<House<U>>,
+    Path(run): Path<String>,
+) -> Answer<api::Manifest> {
+    Ok(Json(house.use_cases.run_reads(&run).await?))
 }
 
 async fn audit_verify<U: UseCases>(State(house): State<House<U>>) -> Answer<api::Audit> {

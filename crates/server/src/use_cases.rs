@@ -113,6 +113,10 @@ pub trait UseCases: Send + Sync + 'static {
         &self,
         wanted: api::WhoChanged,
     ) -> impl Future<Output = Result<Vec<api::Changed>, Error>> + Send;
+    /// Who has read a file.
+    fn who_read(&self, wanted: api::WhoRead) -> impl Future<Output = Result<Vec<api::Reader>, Error>> + Send;
+    /// What a run has read.
+    fn run_reads(&self, run: &str) -> impl Future<Output = Result<api::Manifest, Error>> + Send;
     /// The leases, latest first; those that hold, or all.
     fn lease_list(&self, all: bool) -> impl Future<Output = Result<Vec<api::Lease>, Error>> + Send;
     /// One lease, with what came of it.

@@ -109,6 +109,19 @@ impl Tree {
         Ok(())
     }
 
+    /// Whether a tree has a file of this name.
+    ///
+    /// # Errors
+    /// [`Error::Git`] when the tree is not in this tree's store.
+    pub fn has_file(&self, of: &impl Treeish, path: &std::path::Path) -> Result<bool, Error> {
+        let out = Git::at(self.git_dir(), "ls-tree")
+            .args(["-r", "-z", "--name-only", "--full-tree", of.hex(), "--"])
+            .arg(path)
+            .run()
+            .doing("look for a file in a tree")?;
+        Ok(split_nul(&out).any(|name| name == path.as_os_str().as_encoded_bytes()))
+    }
+
     /// The size of each object; `None` where it is not there.
     fn sizes(&self, ids: &[String]) -> Result<Vec<Option<u64>>, Error> {
         const DOING: &str = "measure what was changed";

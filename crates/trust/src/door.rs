@@ -103,13 +103,13 @@ impl<H: History + ?Sized> Door<H> {
             }
         };
         let export = if is_merge { (self.export)() } else { Rules::default() };
-        let setting =
-            match self.rules.as_ref().map_or_else(|| Ok(Setting::default()), |rules| rules(action.run)) {
-                Ok(setting) => setting,
-                // What no rule could speak of goes on: a slip of the pen ends no run.
-                Err(_) if !rule::is_deed(action.kind) => Setting::default(),
-                Err(why) => return denied(lease.epoch, format!("the rules cannot be read: {why}")),
-            };
+        let setting = match self.rules.as_ref().map_or_else(|| Ok(Setting::default()), |rules| rules(action))
+        {
+            Ok(setting) => setting,
+            // What no rule could speak of goes on: a slip of the pen ends no run.
+            Err(_) if !rule::is_deed(action.kind) => Setting::default(),
+            Err(why) => return denied(lease.epoch, format!("the rules cannot be read: {why}")),
+        };
         let case = Case { action, lease: &lease, merge_approved, export: &export };
         let Ruling { verdict, rule, gate } = self.policy.judge_in(&case, &setting);
         match leases::paths::outside(&lease, action) {

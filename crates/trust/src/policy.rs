@@ -7,6 +7,7 @@
 pub mod book;
 pub mod example;
 pub mod file;
+mod labelling;
 pub mod resource;
 pub mod rule;
 mod setting;
@@ -17,6 +18,7 @@ use kernel::port::Action;
 
 pub use book::{Book, Heard};
 pub use example::Example;
+pub use labelling::Labelling;
 pub use resource::Resources;
 pub use rule::{Level, Rule as OwnRule, Subject};
 pub use setting::{Rulebooks, SETUP_ASKS, Setting, written};

@@ -38,7 +38,8 @@ pub(crate) fn offer(
     if is_grave && !is_setup {
         return None;
     }
-    let setting = files.setting(run).ok()?;
+    let (setting, read) = files.labels_of(run).ok()?;
+    let taint = read.all().ok()?;
     let resources = resource::of(planned.kind, &planned.tool, &payload?.0, &setting.workspace);
     let heard = setting.book.hear(&Subject {
         principal,
@@ -49,7 +50,7 @@ pub(crate) fn offer(
         risk: planned.risk,
         resources: &resources,
         labels: &setting.labels,
-        taint: &setting.taint,
+        taint: &taint,
     });
     let asking =
         heard.held.iter().filter(|rule| rule.verdict == Verdict::Ask && heard.lifting(&rule.name).is_none());

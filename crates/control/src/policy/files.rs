@@ -9,12 +9,13 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::{Labels, ProjectId, RunId};
-use kernel::port::Journal;
-use trust::policy::file::{self, MOST_BYTES};
-use trust::policy::{Book, Level, OwnRule, Rulebooks, Setting};
+use domain::{ProjectId, RunId};
+use kernel::port::{Action, Journal};
+use trust::policy::file::{self, MOST_BYTES, Said};
+use trust::policy::{Book, Labelling, Level, OwnRule, Rulebooks, Setting};
 
 use crate::layout::Layout;
+use crate::reads::{Reads, Taint};
 use crate::runs::Charter;
 
 /// The owner's file for all projects, in the home.
@@ -33,6 +34,7 @@ pub struct Files {
     journal: Arc<dyn Journal>,
     runs: Arc<Mutex<HashMap<RunId, Charted>>>,
     books: Arc<Mutex<HashMap<Vec<PathBuf>, Kept>>>,
+    reads: Arc<Reads>,
 }
 
 /// What does not change of a run.
@@ -62,13 +64,19 @@ pub struct Source {
 impl Files {
     /// Of an installation, for the runs of its journal.
     pub fn new(layout: Layout, journal: Arc<dyn Journal>) -> Self {
-        Self { layout, journal, runs: Arc::default(), books: Arc::default() }
+        let reads = Arc::new(Reads::new(layout.clone(), Arc::clone(&journal)));
+        Self { layout, journal, runs: Arc::default(), books: Arc::default(), reads }
+    }
+
+    /// What runs have read.
+    pub(crate) fn reads(&self) -> &Arc<Reads> {
+        &self.reads
     }
 
     /// As the door asks for them.
     pub fn rulebooks(&self) -> Rulebooks {
         let files = self.clone();
-        Arc::new(move |run| files.setting(run))
+        Arc::new(move |action| files.setting_of(action))
     }
 
     /// The owner's file for one project.
@@ -123,15 +131,18 @@ impl Files {
         if let Some(kept) = books.get(&key).filter(|kept| kept.texts == texts) {
             return Ok(Arc::clone(&kept.book));
         }
-        let mut rules = Vec::new();
+        let (mut rules, mut labels) = (Vec::new(), Labelling::none());
         for (source, text) in sources.iter().zip(&texts) {
             if let Some(text) = text {
-                rules.extend(source.parse(text)?);
+                let said = source.parse(text)?;
+                rules.extend(said.rules);
+                labels.join(said.labels);
             }
         }
-        let book = Arc::new(Book::new(rules).map_err(|error| {
+        let book = Book::new(rules).map_err(|error| {
             format!("the patterns of all rules are too much together: {error}; take some away")
-        })?);
+        })?;
+        let book = Arc::new(book.labelled(labels));
         if books.len() >= REMEMBERED {
             books.clear();
         }
@@ -139,12 +150,20 @@ impl Files {
         Ok(book)
     }
 
-    /// The rules that count for a run.
-    pub(super) fn setting(&self, run: RunId) -> Result<Setting, String> {
+    /// The rules that count for an action, and the labels that they go by.
+    pub(super) fn setting_of(&self, action: &Action<'_>) -> Result<Setting, String> {
+        let (setting, read) = self.labels_of(action.run)?;
+        let (about, taint) = read.of(action)?;
+        Ok(Setting { labels: about, taint, ..setting })
+    }
+
+    /// The rules that count for a run, and what it has read.
+    pub(crate) fn labels_of(&self, run: RunId) -> Result<(Setting, Taint<'_>), String> {
         let Charted { repository, project } = self.charted(run)?;
         let book = self.book(Some(Path::new(&repository)), Some(project))?;
         let workspace = self.layout.workspace(run).display().to_string();
-        Ok(Setting { book, project: repository, workspace, labels: Labels::none(), taint: Labels::none() })
+        let taint = self.reads.taint(run, project, Arc::clone(&book), workspace.clone());
+        Ok((Setting { book, project: repository, workspace, ..Setting::default() }, taint))
     }
 
     /// The repository and project of a run.
@@ -170,11 +189,11 @@ impl Files {
 impl Source {
     /// The rules in it; `None` where it is not there.
     pub(super) fn rules(&self) -> Result<Option<Vec<OwnRule>>, String> {
-        self.text()?.map(|text| self.parse(&text)).transpose()
+        self.text()?.map(|text| self.parse(&text).map(|said| said.rules)).transpose()
     }
 
-    fn parse(&self, text: &str) -> Result<Vec<OwnRule>, String> {
-        file::parse(text, &self.shown, self.level).map_err(|error| error.to_string())
+    fn parse(&self, text: &str) -> Result<Said, String> {
+        file::read(text, &self.shown, self.level).map_err(|error| error.to_string())
     }
 
     /// Its text. What a repository holds in its place (a link out of it, a pipe) is not opened; the owner's own may be

@@ -223,6 +223,14 @@ impl Client {
         self.post("/audit/changed", wanted).await
     }
 
+    pub(crate) async fn who_read(&self, wanted: &api::WhoRead) -> Result<Vec<api::Reader>, Error> {
+        self.post("/audit/read", wanted).await
+    }
+
+    pub(crate) async fn run_reads(&self, run: &str) -> Result<api::Manifest, Error> {
+        self.get(&format!("/runs/{}/reads", name(run)?)).await
+    }
+
     pub(crate) async fn lease_list(&self, all: bool) -> Result<Vec<api::Lease>, Error> {
         self.get(&format!("/leases?all={all}")).await
     }

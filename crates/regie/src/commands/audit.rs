@@ -1,5 +1,7 @@
 //! `regie audit verify`: the record, link by link. `regie audit who-changed`: where a line comes from. `regie audit acts`:
-//! what was done outside of any run.
+//! what was done outside of any run. `regie audit who-read` and `reads`: see [`reads`].
+
+pub(super) mod reads;
 
 use std::path::{Path, PathBuf};
 
@@ -54,13 +56,8 @@ pub(super) async fn verify(context: &Context) -> Result<Exit, Failure> {
 
 pub(super) async fn who_changed(context: &Context, place: &str) -> Result<Exit, Failure> {
     let (path, line) = parted(place);
-    let here = std::env::current_dir().map_err(|error| Failure::new(format!("where is this? {error}")))?;
-    let owner = store::Tree::inspect(&here).map_err(|error| Failure::new(error.to_string()))?;
-    let whole = std::path::absolute(&path).map_err(|error| Failure::new(format!("{path}: {error}")))?;
-    let outside = || Failure::new(format!("{path} is not below {}", owner.root.display()));
-    let below = resolved(&whole).strip_prefix(&owner.root).map(Path::to_owned).map_err(|_| outside())?;
-    let named = |path: PathBuf| path.into_os_string().into_string().map_err(|_| outside());
-    let wanted = WhoChanged { project: named(owner.root.clone())?, path: named(below)?, line };
+    let (project, path) = placed(&path)?;
+    let wanted = WhoChanged { project, path, line };
     let changed = context.connect().await?.who_changed(&wanted).await?;
     if context.json {
         screen::put_json(&changed)?;
@@ -68,6 +65,17 @@ pub(super) async fn who_changed(context: &Context, place: &str) -> Result<Exit, 
     }
     screen::put(&changed.iter().map(shown).collect::<String>())?;
     Ok(Exit::Done)
+}
+
+/// The repository of here, and a file's path below its root.
+fn placed(path: &str) -> Result<(String, String), Failure> {
+    let here = std::env::current_dir().map_err(|error| Failure::new(format!("where is this? {error}")))?;
+    let owner = store::Tree::inspect(&here).map_err(|error| Failure::new(error.to_string()))?;
+    let whole = std::path::absolute(path).map_err(|error| Failure::new(format!("{path}: {error}")))?;
+    let outside = || Failure::new(format!("{path} is not below {}", owner.root.display()));
+    let below = resolved(&whole).strip_prefix(&owner.root).map(Path::to_owned).map_err(|_| outside())?;
+    let named = |path: PathBuf| path.into_os_string().into_string().map_err(|_| outside());
+    Ok((named(owner.root.clone())?, named(below)?))
 }
 
 /// The path with its directory as it is on disk: the root of a repository is given so, too.

@@ -121,6 +121,8 @@ async fn client_command(context: &Context, command: Command) -> Result<Exit, Fai
         Command::Lease(command) => lease::run(context, command).await,
         Command::Roles => lease::roles(context).await,
         Command::Halt(args) => halt::run(context, args).await,
+        Command::Audit(args::Audit::WhoRead(args)) => audit::reads::who(context, &args.file).await,
+        Command::Audit(args::Audit::Reads(args)) => audit::reads::of_run(context, &args.run).await,
         Command::Audit(args::Audit::Acts) => audit::acts(context).await,
         Command::Du => keep::usage(context).await,
         Command::Gc(args) => keep::sweep(context, &args).await,

@@ -77,7 +77,9 @@ pub(super) async fn one(context: &Context, args: &args::Show) -> Result<Exit, Fa
     }
     let depth = if args.full { Depth::Whole } else { Depth::Brief };
     let mut view = View::new(depth, screen::width()).numbered();
-    let mut shown = header(&run, &Held::of(&events));
+    // What was forgotten, or cannot be read any more, has no labels; the rest is shown all the same.
+    let taint = client.run_reads(&run.run).await.map(|manifest| manifest.taint).unwrap_or_default();
+    let mut shown = header(&run, &Held::of(&events), &taint);
     for event in &events {
         shown.push_str(&view.event(event));
     }
@@ -106,7 +108,7 @@ pub(super) async fn all_events(client: &Client, run: &str) -> Result<Vec<api::Ev
     }
 }
 
-fn header(run: &api::Run, held: &Held) -> String {
+fn header(run: &api::Run, held: &Held, taint: &[String]) -> String {
     let goal = text::short(&text::line(&run.goal), screen::width().saturating_sub(4));
     let mut shown = format!("\n  {}\n\n", style::bold(&goal));
     shown.push_str(&row("run", &text::line(&run.run)));
@@ -129,6 +131,9 @@ fn header(run: &api::Run, held: &Held) -> String {
     shown.push_str(&row("chain", &head));
     if let Some(held) = held.said() {
         shown.push_str(&row("jail", &held));
+    }
+    if !taint.is_empty() {
+        shown.push_str(&row("has read", &text::line(&taint.join(", "))));
     }
     shown.push('\n');
     shown

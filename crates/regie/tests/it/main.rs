@@ -20,6 +20,7 @@ mod init;
 #[cfg(target_os = "linux")]
 mod jail;
 mod keep;
+mod labels;
 mod lacking;
 #[cfg(target_os = "linux")]
 mod leases;

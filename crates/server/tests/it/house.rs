@@ -245,6 +245,14 @@ impl UseCases for House {
         Ok(vec![])
     }
 
+    async fn who_read(&self, _: api::WhoRead) -> Result<Vec<api::Reader>, Error> {
+        Ok(vec![])
+    }
+
+    async fn run_reads(&self, _: &str) -> Result<api::Manifest, Error> {
+        Ok(api::Manifest::default())
+    }
+
     async fn lease_list(&self, all: bool) -> Result<Vec<api::Lease>, Error> {
         let state = if all { "expired" } else { "holds" };
         Ok(vec![api::Lease { state: state.into(), ..api::Lease::default() }])

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use domain::Verdict;
 use globset::{GlobSet, GlobSetBuilder};
 
+use super::labelling::Labelling;
 use super::rule::{Rule, Subject};
 
 /// The rules that count for a project.
@@ -31,6 +32,7 @@ pub struct Book {
     lines: HashMap<String, Vec<usize>>,
     tools: HashMap<String, Vec<usize>>,
     others: Vec<usize>,
+    labelling: Labelling,
 }
 
 /// What the rules say of an action.
@@ -87,6 +89,18 @@ impl Book {
         book.allowing = allowing.build()?;
         book.rules = rules;
         Ok(book)
+    }
+
+    /// The same, where files have these labels beside the usual ones.
+    #[must_use]
+    pub fn labelled(mut self, labels: Labelling) -> Self {
+        self.labelling.join(labels);
+        self
+    }
+
+    /// Which labels files have.
+    pub fn labelling(&self) -> &Labelling {
+        &self.labelling
     }
 
     /// The rules, by their names.

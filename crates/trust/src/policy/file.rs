@@ -12,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::example::Example;
+use super::labelling::Labelling;
 use super::rule::{self, Level, Paths, Rule, When};
 use super::shell::Pattern;
 
@@ -58,11 +59,28 @@ pub struct Error {
     pub mend: String,
 }
 
+/// What a file says.
+#[derive(Debug, Clone)]
+pub struct Said {
+    /// Its rules.
+    pub rules: Vec<Rule>,
+    /// The labels that it gives.
+    pub labels: Labelling,
+}
+
 /// Reads the rules of a file.
 ///
 /// # Errors
 /// The first thing in it that makes no sense.
 pub fn parse(text: &str, file: &str, level: Level) -> Result<Vec<Rule>, Error> {
+    read(text, file, level).map(|said| said.rules)
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// The first thing in it that makes no sense.
+pub fn read(text: &str, file: &str, level: Level) -> Result<Said, Error> {
     let reader = Reader { text, file, level };
     if text.len() as u64 > MOST_BYTES {
         return Err(reader.error(0, "it has more than 256 KiB", "name patterns instead of single files"));
@@ -72,10 +90,17 @@ pub fn parse(text: &str, file: &str, level: Level) -> Result<Vec<Rule>, Error> {
         reader.error(error.span().map_or(0, |span| span.start), &what, "a text needs quotes, a list brackets")
     })?;
     let mut rules: Vec<Rule> = Vec::new();
+    let mut labels = Labelling::none();
     let mut tables: Vec<_> = document.get_ref().iter().collect();
     tables.sort_by_key(|(name, _)| name.span().start);
     for (name, value) in tables {
         let at = name.span().start;
+        if let ("labels", DeValue::Table(given)) = (name.get_ref().as_ref(), value.get_ref()) {
+            for entry in given {
+                labels.join(reader.label(entry)?);
+            }
+            continue;
+        }
         let DeValue::Array(found) = value.get_ref() else {
             return Err(reader.unknown(name.get_ref(), at, &["rule"]));
         };
@@ -98,7 +123,7 @@ pub fn parse(text: &str, file: &str, level: Level) -> Result<Vec<Rule>, Error> {
             rules.push(rule);
         }
     }
-    Ok(rules)
+    Ok(Said { rules, labels })
 }
 
 struct Reader<'a> {
@@ -126,10 +151,16 @@ impl Reader<'_> {
 
     fn unknown(&self, key: &str, at: usize, known: &[&str]) -> Error {
         let mend = match known {
-            [one] => format!("rules stand under [[{one}]]"),
+            [one] => format!("rules stand under [[{one}]], what files are labelled under [labels]"),
             _ => format!("the keys of a rule are {}", known.join(", ")),
         };
         self.error(at, &format!("there is no key `{key}`"), &mend)
+    }
+
+    /// A label, and the files that have it.
+    fn label(&self, entry: (&Key<'_>, &Value<'_>)) -> Result<Labelling, Error> {
+        let patterns = self.texts(entry)?;
+        Labelling::of_one(entry.0.get_ref(), &patterns).map_err(|why| self.refused(entry, &why))
     }
 
     fn rule(&self, table: &DeTable<'_>, at: usize) -> Result<Rule, Error> {

@@ -134,7 +134,12 @@ impl Paths {
         Ok(Self { globs, set, bases })
     }
 
-    fn any(&self, resources: &Resources) -> bool {
+    /// Whether a path, in small letters, is among what patterns that are strict mean.
+    pub(super) fn hold(&self, path: &str) -> bool {
+        self.set.is_match(path)
+    }
+
+    pub(super) fn any(&self, resources: &Resources) -> bool {
         let below = |tree: &String| {
             let tree = tree.to_lowercase();
             let is_in = |inner: &str, outer: &str| {

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use domain::{Labels, RunId, StepKind, Verdict};
+use domain::{Effect, Label, Labels, Risk, StepKind, Verdict};
+use kernel::port::Action;
 
 use super::book::{Book, Heard};
 use super::resource::{self, Resources};
-use super::rule::{Rule, Subject};
-use super::{Case, Policy, Ruling, SETUP};
+use super::rule::{self, Rule, Subject};
+use super::{Case, Policy, Ruling, SETUP, is_deliver};
 
 /// What the owner's rules are for a run, and what they need to know of it.
 #[derive(Debug, Clone, Default)]
@@ -28,8 +29,9 @@ pub struct Setting {
     pub taint: Labels,
 }
 
-/// The owner's rules for a run as they are at this moment; or why they cannot be read.
-pub type Rulebooks = Arc<dyn Fn(RunId) -> Result<Setting, String> + Send + Sync>;
+/// The owner's rules for an action as they are at this moment, and what they need to know of its run; or why that
+/// cannot be read.
+pub type Rulebooks = Arc<dyn Fn(&Action<'_>) -> Result<Setting, String> + Send + Sync>;
 
 /// The built-in question that a rule can lift.
 pub const SETUP_ASKS: &str = "setup";
@@ -54,13 +56,38 @@ impl Policy {
             labels: &setting.labels,
             taint: &setting.taint,
         });
-        self.judge_heard(case, &heard)
+        let ruling = self.judge_heard(case, &heard);
+        match rule_of_two(case, setting) {
+            Some(why) if ruling.verdict == Verdict::Allow && action.approved.is_none() => {
+                Ruling { verdict: Verdict::Ask, rule: why.into(), gate: None }
+            }
+            Some(why) if ruling.verdict == Verdict::Ask => {
+                Ruling { rule: format!("{}, and {why}", ruling.rule), ..ruling }
+            }
+            _ => ruling,
+        }
     }
 
     /// Judges a case by the built-in rules and what the owner's say.
     pub fn judge_heard(&self, case: &Case<'_>, heard: &Heard<'_>) -> Ruling {
         strictest(self.judge(case), case, heard)
     }
+}
+
+/// Without a human, a run never does all three: read what a stranger wrote, hold what is sensitive, and change or
+/// reach something outside of its workspace.
+fn rule_of_two(case: &Case<'_>, setting: &Setting) -> Option<&'static str> {
+    let action = case.action;
+    let is_outward = rule::is_deed(action.kind)
+        && (action.risk >= Risk::Network
+            || matches!(action.effect, Effect::NonIdempotent | Effect::IdempotentWrite))
+        // It hands over what an approved merge did.
+        && !is_deliver(case);
+    let has = |label| setting.taint.has(label) || setting.labels.has(label);
+    (is_outward && has(Label::EXTERNAL) && has(Label::SENSITIVE)).then_some(
+        "this run has read what a stranger wrote and what is sensitive, so what it does outside of its workspace needs \
+         the owner's approval (rule of two)",
+    )
 }
 
 /// The stricter of what the built-in rules and the owner's say.

@@ -5,6 +5,7 @@ mod acts;
 mod door;
 mod export;
 mod halt;
+mod labels;
 mod leases;
 mod narrowing;
 mod policy;
