@@ -123,6 +123,7 @@ pub(crate) fn plan(
             Ground::Bare => Posture::Ask,
         },
         exec: if is_tool { Exec::Resident } else { Exec::Any },
+        layers: None,
     })
 }
 

@@ -179,3 +179,10 @@ pub fn support(_launcher: &Launcher) -> Vec<Check> {
         mend: Some("run Regie on Linux".into()),
     }]
 }
+
+/// Says that this system has no jail.
+#[must_use]
+pub fn layers_support(launcher: &Launcher, _: &std::path::Path) -> Check {
+    let mut checks = support(launcher);
+    checks.swap_remove(0)
+}

@@ -93,7 +93,7 @@ impl Launcher {
     }
 
     /// Starts `plan` in a network that other jails are in too; one that keeps the machine's network stays
-    /// there.
+    /// there. What shows layers is never started without a jail: it would write to what nobody changes.
     ///
     /// # Errors
     /// Those of [`Launcher::spawn`].
@@ -106,7 +106,9 @@ impl Launcher {
         plan.check()?;
         let network = network.filter(|_| plan.network == Network::None);
         match self.start(plan, Mode::Confine, stdin, network) {
-            Err(Error::Refused { failure, mend }) if plan.posture == Posture::Ask => {
+            Err(Error::Refused { failure, mend })
+                if plan.posture == Posture::Ask && plan.layers.is_none() =>
+            {
                 let mut child = self.start(plan, Mode::Degrade, stdin, None)?;
                 child.status = Status::Degraded(format!(
                     "no jail: {failure}; it runs with your own rights and network, held by \

@@ -76,6 +76,8 @@ pub enum Part {
     Namespaces,
     /// The jail's own file tree.
     Files,
+    /// A directory in layers.
+    Layers,
     /// The jail's own loopback.
     Network,
     /// Resource limits.

@@ -7,7 +7,7 @@
 use rustix::io::Errno;
 
 /// Names what is taken away, separated by commas: `user-namespaces`, `landlock`, `landlock-abi=N`, `seccomp`,
-/// `mounts`, `proc`, `pidfd`.
+/// `mounts`, `proc`, `pidfd`, `overlay`.
 #[cfg(any(debug_assertions, feature = "testkit"))]
 const ENV: &str = "REGIE_JAIL_LACKS";
 
@@ -37,6 +37,8 @@ pub(crate) enum Lack {
     Proc,
     /// Process descriptors.
     Pidfd,
+    /// Overlay mounts in user namespaces.
+    Overlay,
 }
 
 #[cfg(target_os = "linux")]
@@ -49,6 +51,7 @@ impl Lack {
             Self::Mounts => ("mounts", Errno::PERM),
             Self::Proc => ("proc", Errno::PERM),
             Self::Pidfd => ("pidfd", Errno::NOSYS),
+            Self::Overlay => ("overlay", Errno::NODEV),
         };
         if taken().any(|taken| taken == name) { Err(error) } else { Ok(()) }
     }

@@ -6,6 +6,8 @@
 //! - The binary that embeds this crate calls [`launch_main`] first thing when its first
 //!   argument is [`LAUNCH_ARG`]: that fresh, single-threaded process confines itself, so the
 //!   caller never changes its own namespaces and runs nothing between fork and exec.
+//! - [`Layers`] are shown as one directory, of which one layer is never written; [`layers_support`] says whether
+//!   they can be had.
 //! - [`lacks`] makes a machine seem to lack a part of this, for tests.
 //! - Everything fails closed: a part that cannot be put in place means that the program never
 //!   starts, unless the plan's [`Posture`] is `Ask`; then the start is [`Status::Degraded`].
@@ -16,6 +18,7 @@ mod bound;
 pub mod compile;
 mod error;
 pub mod lacks;
+mod layers;
 #[cfg(target_os = "linux")]
 mod place;
 mod plan;
@@ -60,6 +63,7 @@ mod absent;
 
 pub use bound::Bound;
 pub use error::{Error, Failure, Part};
+pub use layers::Layers;
 pub use plan::{Access, Exec, Limits, Mount, Network, Plan, Posture};
 pub use status::{Check, Status, overall};
 pub use system::{HOME, default_system_mounts};
@@ -69,13 +73,13 @@ pub use self::{
     child::{Child, Killer, Launcher, SharedNetwork, Stdin, spawn},
     launch::launch_main,
     resident::{Resident, launch_resident_main},
-    support::support,
+    support::{layers as layers_support, support},
 };
 
 #[cfg(not(target_os = "linux"))]
 pub use absent::{
-    Child, Killer, Launcher, Resident, SharedNetwork, Stdin, launch_main, launch_resident_main, spawn,
-    support,
+    Child, Killer, Launcher, Resident, SharedNetwork, Stdin, launch_main, launch_resident_main,
+    layers_support, spawn, support,
 };
 
 /// The first argument by which a binary knows that it has to call [`launch_main`].

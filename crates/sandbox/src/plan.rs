@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, default_system_mounts};
+use crate::{Error, Layers, default_system_mounts};
 
 /// The complete description of one confined process. Nothing outside it is granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,9 @@ pub struct Plan {
     /// What may be executed of what can be seen.
     #[serde(default)]
     pub exec: Exec,
+    /// The layers of a directory, where one mount shows such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layers: Option<Layers>,
 }
 
 impl Plan {
@@ -54,6 +57,7 @@ impl Plan {
             network: Network::None,
             posture: Posture::Deny,
             exec: Exec::Any,
+            layers: None,
         }
     }
 
@@ -83,6 +87,13 @@ impl Plan {
             if has_nul(mount.source.as_os_str()) {
                 return wrong(format!("its mount source {:?} holds a NUL byte", mount.source));
             }
+        }
+        if let Some(layers) = &self.layers {
+            let mut paths = [&layers.base, &layers.upper, &layers.work].into_iter();
+            if let Some(path) = paths.find(|path| !is_plain(path)) {
+                return wrong(format!("its layer {path:?} is not a plain absolute path"));
+            }
+            layers.check(&self.mounts).map_err(|reason| Error::Plan { reason })?;
         }
         if self.argv.iter().any(|argument| has_nul(argument)) {
             return wrong("an argument of its program holds a NUL byte".into());

@@ -1,8 +1,12 @@
 //! What this machine can enforce, with evidence and the exact mend, for the doctor.
 
+mod layers;
+
 use std::{fs, path::Path};
 
 use crate::{Check, Error, Launcher, Limits, Part, Plan, Status, cgroup, lacks::Lack, rules, sys};
+
+pub use layers::layers;
 
 /// Where the kernel's settings are.
 const SETTINGS: &str = "/proc/sys";
@@ -33,6 +37,7 @@ pub(crate) fn mend(part: Part) -> String {
         ),
         Part::Seccomp => "boot a kernel with CONFIG_SECCOMP_FILTER=y".into(),
         Part::Launch => format!("boot Linux {} or later", rules::LEAST_KERNEL),
+        Part::Layers => "boot Linux 5.19 or later with overlayfs, and keep layers on a file system that it takes (ext4, XFS, btrfs)".into(),
         Part::Limits => "run Regie as an ordinary user, or boot Linux 6.14 or later, or hand `memory` and `pids` of cgroup v2 on to it".into(),
         _ => "run `regie doctor` to see what this machine lacks".into(),
     }
@@ -216,8 +221,15 @@ mod tests {
 
     #[test]
     fn each_part_has_a_mend_of_its_own() {
-        let parts =
-            [Part::Namespaces, Part::Files, Part::Landlock, Part::Seccomp, Part::Limits, Part::Launch];
+        let parts = [
+            Part::Namespaces,
+            Part::Files,
+            Part::Landlock,
+            Part::Seccomp,
+            Part::Limits,
+            Part::Launch,
+            Part::Layers,
+        ];
         let mends: std::collections::BTreeSet<_> = parts.map(mend).into();
         assert_eq!(mends.len(), parts.len(), "{mends:?}");
         assert!(mend(Part::Files).contains("whole /proc"));

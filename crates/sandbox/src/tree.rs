@@ -5,6 +5,7 @@
 
 pub(crate) mod ahead;
 mod base;
+mod layered;
 mod nest;
 
 use std::{
@@ -86,7 +87,7 @@ pub(crate) fn enter(plan: &Plan, pids: PidBound) -> Result<(), Failure> {
     let fail = |doing: &'static str| Part::Files.failed::<Errno>(doing);
     keep_private()?;
     let mounts = outer_first(&plan.mounts);
-    let sources = sources(&mounts, |_| true)?;
+    let sources = sources(&mounts, |mount| source(Some(plan), mount))?;
     let devices = DEVICES.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?;
     let base = Base::make(plan.limits.scratch_bytes, plan.exec)?;
     for (path, content) in names(plan.network)? {
@@ -121,13 +122,16 @@ fn outer_first(mounts: &[Mount]) -> Vec<&Mount> {
 }
 
 /// Opens what these show, as far as it is wanted and is not within what another one shows.
-fn sources(mounts: &[&Mount], is_wanted: impl Fn(&Mount) -> bool) -> Result<Vec<Option<OwnedFd>>, Failure> {
+fn sources(
+    mounts: &[&Mount],
+    source: impl Fn(&Mount) -> Result<Option<OwnedFd>, Failure>,
+) -> Result<Vec<Option<OwnedFd>>, Failure> {
     mounts
         .iter()
         .enumerate()
         .map(|(at, mount)| {
             let before = mounts.iter().take(at).copied();
-            if !is_wanted(mount) || nest::is_inside(before, mount) { Ok(None) } else { source(mount) }
+            if nest::is_inside(before, mount) { Ok(None) } else { source(mount) }
         })
         .collect()
 }
@@ -296,10 +300,20 @@ fn names(network: Network) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
 }
 
 /// A detached copy of what the mount shows, with everything mounted below it.
-fn source(mount: &Mount) -> Result<Option<OwnedFd>, Failure> {
+fn source(plan: Option<&Plan>, mount: &Mount) -> Result<Option<OwnedFd>, Failure> {
+    let layers = plan.and_then(|plan| plan.layers.as_ref().map(|layers| (layers, plan)));
+    let layers = layers.filter(|(layers, _)| mount.source.starts_with(&layers.base));
     match mount.access {
         Access::Private | Access::Link | Access::Cover | Access::Hold => Ok(None),
+        _ if layers.is_some_and(|(layers, _)| mount.source != layers.base) => {
+            let doing = format!("{} is a part of layers, shown by itself", mount.source.display());
+            Err(Failure { part: Part::Plan, doing, errno: None })
+        }
         Access::Read | Access::ReadNoExec | Access::Write | Access::WriteNoExec => {
+            if let Some((layers, plan)) = layers {
+                let how = if layers.are_written(plan) { layered::Use::Write } else { layered::Use::Read };
+                return layered::mount(layers, how).map(Some);
+            }
             let is_written = matches!(mount.access, Access::Write | Access::WriteNoExec);
             // What is written is reached by no link: one that is made meanwhile would lead elsewhere.
             let cloned = if is_written { nest::clone_straight(&mount.source) } else { clone(&mount.source) };

@@ -70,7 +70,7 @@ impl Request {
     pub(crate) fn accept(&self, fds: Vec<OwnedFd>) -> Result<Handed, Failure> {
         let refuse = |doing: String| Failure { part: Part::Plan, doing, errno: None };
         self.plan.check().map_err(|error| refuse(error.to_string()))?;
-        if self.mode == Mode::Degrade && self.plan.posture == Posture::Deny {
+        if self.mode == Mode::Degrade && (self.plan.posture == Posture::Deny || self.plan.layers.is_some()) {
             return Err(refuse(
                 "the plan is to be enforced or not started, and was to run without a jail".into(),
             ));

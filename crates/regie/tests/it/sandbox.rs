@@ -331,3 +331,44 @@ fn explain_says_what_each_mount_comes_from_and_starts_nothing() {
     assert_eq!((&said["tier"], &said["exec"]), (&0.into(), &"once".into()), "{said}");
     assert!(owner.read("ran").is_none());
 }
+
+#[test]
+fn changes_are_kept_apart_and_shown_again() {
+    let owner = Owner::new();
+    owner.put("text", "before");
+    owner.put("old", "old");
+    owner.put(".envrc", "mine");
+    let changes = ["--changes", "../changes"];
+    let explained = finish(owner.command("explain", &[&changes[..], &["--", "true"]].concat()));
+    assert_eq!(explained.code, Some(0), "{explained:?}");
+    assert!(!owner.home().join("changes").exists());
+    let said = owner.shell(&changes, "echo after > text && rm old && mkdir new && echo x > .envrc");
+    assert_ne!(said.code, Some(0), "what is kept is kept: {said:?}");
+    let said = owner.shell(&changes, "cat text .envrc; ls");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "after\nminenew\ntext\n"), "{said:?}");
+    for (path, text) in [("text", "before"), ("old", "old"), (".envrc", "mine")] {
+        assert_eq!(owner.read(path).as_deref(), Some(text));
+    }
+    assert!(!owner.work().join("new").exists());
+    assert_eq!(fs::read_to_string(owner.home().join("changes/files/text")).unwrap(), "after\n");
+    // It can be thrown away by whoever it belongs to.
+    fs::remove_dir_all(owner.home().join("changes")).unwrap();
+    assert_eq!(owner.shell(&changes, "cat text").out, "before");
+}
+
+#[test]
+fn changes_that_cannot_be_kept_apart_start_nothing() {
+    let owner = Owner::new();
+    owner.put("text", "before");
+    for (options, word) in [
+        (&["--changes", "in"][..], "in one another"),
+        (&["--changes", ".."], "in one another"),
+        (&["--changes", "../.ssh"], "holds other files"),
+        (&["--changes", "../changes", "--read", ".."], "shows a layer"),
+    ] {
+        let said = owner.shell(options, "echo after > text");
+        assert!(said.code == Some(125) && said.err.contains(word), "{options:?}: {said:?}");
+        assert_eq!(owner.read("text").as_deref(), Some("before"));
+    }
+    assert_ne!(owner.shell(&["--changes", "../changes", "--write", "."], "true").code, Some(0));
+}

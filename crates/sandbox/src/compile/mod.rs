@@ -19,6 +19,7 @@
 //! - Links are never followed. A rule that names one is refused; one that is met by wildcards is passed by.
 
 mod error;
+mod layered;
 mod look;
 mod pattern;
 mod walk;
@@ -31,6 +32,7 @@ use crate::{Access, Mount};
 
 pub use self::{
     error::Error,
+    layered::Layered,
     look::{Kind, Look, Machine},
     pattern::{Base, Pattern},
 };

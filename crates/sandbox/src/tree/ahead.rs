@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     DEVICES, PidBound, STAGE, Tree,
     base::{self, Base, SCRATCH},
-    bound_proc, device, keep_private, nest, outer_first, sources, swap_root,
+    bound_proc, device, keep_private, nest, outer_first, source, sources, swap_root,
 };
 use crate::{
     Access, Exec, Failure, Limits, Mount, Part, Plan, default_system_mounts,
@@ -58,7 +58,7 @@ pub(crate) fn build(limits: &Limits, pids: PidBound) -> Result<(Trees, Vec<Shown
     keep_private()?;
     let system = default_system_mounts();
     let mounts = outer_first(&system);
-    let sources = sources(&mounts, |_| true)?;
+    let sources = sources(&mounts, |mount| source(None, mount))?;
     let devices = DEVICES.iter().map(|name| device(name)).collect::<Result<Vec<_>, _>>()?;
     let Base { root, proc, scratch } = Base::make(limits.scratch_bytes, Exec::Any)?;
     bound_proc(&proc, limits.processes, pids)?;
@@ -128,7 +128,8 @@ impl Ready {
         let mounts = outer_first(&plan.mounts);
         let is_full = !self.changes.is_none_or(|changes| changes.are_there()) && suit(&self.shown, &mounts);
         let is_wanted = |mount: &Mount| !is_full || !self.shown.iter().any(|shown| shown.mount == *mount);
-        let sources = sources(&mounts, is_wanted)?;
+        let of = |mount: &Mount| if is_wanted(mount) { source(Some(plan), mount) } else { Ok(None) };
+        let sources = sources(&mounts, of)?;
         let mut rest = vec![own_mounts()?];
         sys::join_mounts(self.mounts.as_fd())
             .map_err(Part::Namespaces.failed("joining the mounts that were made ready"))?;

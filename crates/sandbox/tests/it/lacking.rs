@@ -6,7 +6,7 @@ use sandbox::{Child, Error, Exec, LAUNCH_ARG, Launcher, Network, Part, Plan, Pos
 use crate::jail::{Ground, finish, run};
 
 /// A launcher on a machine that lacks `what`.
-fn lacking(what: &str) -> Launcher {
+pub(crate) fn lacking(what: &str) -> Launcher {
     let program =
         std::env::var_os("REGIE_LAUNCHER").unwrap_or_else(|| env!("CARGO_BIN_EXE_sandbox-launch").into());
     let switch = format!("REGIE_JAIL_LACKS={what}");

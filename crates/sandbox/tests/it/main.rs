@@ -11,6 +11,7 @@ mod files;
 mod hostile;
 mod jail;
 mod lacking;
+mod layered;
 mod lifetime;
 mod limits;
 mod network;

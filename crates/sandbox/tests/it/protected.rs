@@ -59,7 +59,7 @@ impl Kept {
 }
 
 /// Ways to get at `a/b/secret`; each leaves `reached` behind, or its content on its output.
-const ATTEMPTS: &[&str] = &[
+pub(crate) const ATTEMPTS: &[&str] = &[
     "cat a/b/secret",
     "echo x > a/b/secret",
     "echo x >> a/b/secret",

@@ -1,5 +1,6 @@
 //! `regie sandbox`: any program in Regie's jail, without a daemon, a home or a mission.
 
+mod changes;
 mod explain;
 mod plan;
 
@@ -53,6 +54,9 @@ pub(crate) struct Options {
     /// Show this, to be read and executed
     #[arg(long, value_name = "PATH")]
     pub(crate) read: Vec<PathBuf>,
+    /// Leave the current directory as it is: what is changed in it is kept in DIR, and shown again with the same DIR
+    #[arg(long, value_name = "DIR", conflicts_with = "write")]
+    pub(crate) changes: Option<PathBuf>,
     /// Deny what this means, whatever else is granted: absolute, ~/…, or relative to the working directory, with
     /// *, ?, [a-z] and ** as wildcards
     #[arg(long, value_name = "GLOB")]
@@ -124,6 +128,9 @@ fn start(regie: Option<&Path>, options: &Options) -> Result<Exit, Failure> {
     let (end, ended, bound) = runtime.block_on(async {
         // Listened to before there is anything that a signal could leave behind.
         let signals = Signals::listen()?;
+        if let Some(layers) = &made.plan.layers {
+            changes::make(layers)?;
+        }
         let child = launcher().spawn(&made.plan, Stdin::Inherited).map_err(|error| not_started(&error))?;
         follow(child, signals, options.time).await
     })?;

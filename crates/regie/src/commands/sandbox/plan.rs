@@ -3,10 +3,12 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use ::sandbox::compile::{Absent, Base, Compiled, Machine, Pattern, Rule, Rules, Verb, compile};
+use ::sandbox::compile::{
+    Absent, Base, Compiled, Layered, Look, Machine, Pattern, Rule, Rules, Verb, compile,
+};
 use ::sandbox::{Exec, Limits, Network, Plan, Posture};
 
-use super::{Net, Options, refused, resolved};
+use super::{Net, Options, changes, refused, resolved};
 use crate::failure::Failure;
 
 /// What of a repository runs on the owner's side: read-only where something is to be written.
@@ -58,7 +60,10 @@ pub(super) fn make(regie: Option<&Path>, options: &Options) -> Result<Made, Fail
         );
     }
     let rules = rules(regie, options, &cwd)?;
-    let compiled = compile(&rules, &Machine).map_err(|error| refused(error.to_string()))?;
+    let layers = options.changes.as_deref().map(|dir| changes::layers(&cwd, dir)).transpose()?;
+    let layered = layers.as_ref().map(Layered);
+    let look: &dyn Look = layered.as_ref().map_or(&Machine, |layered| layered);
+    let compiled = compile(&rules, look).map_err(|error| refused(error.to_string()))?;
     let (env, unset) = env(&options.env)?;
     let mut limits = Limits::of_this_machine();
     limits.memory_bytes = options.memory.unwrap_or(limits.memory_bytes);
@@ -67,6 +72,7 @@ pub(super) fn make(regie: Option<&Path>, options: &Options) -> Result<Made, Fail
     limits.disk_files = options.files.unwrap_or(limits.disk_files);
     let mut plan = Plan::new(&cwd, options.command.iter().cloned());
     plan.mounts = compiled.mounts();
+    plan.layers = layers;
     plan.limits = limits;
     plan.posture = Posture::Deny;
     plan.exec = if options.tier == 0 { Exec::Once } else { Exec::Any };
@@ -109,7 +115,7 @@ fn rules(regie: Option<&Path>, options: &Options, cwd: &Path) -> Result<Rules, F
         grant(&path, shown, format!("--read {}", path.display()))?;
         granted.push(path);
     }
-    if !granted.iter().any(|path| cwd.starts_with(path)) {
+    if options.changes.is_some() || !granted.iter().any(|path| cwd.starts_with(path)) {
         if home.as_ref().is_some_and(|home| home.starts_with(cwd)) {
             return Err(refused(format!(
                 "the working directory {cwd:?} holds your whole home, which is not granted unasked"
