@@ -21,7 +21,7 @@ pub use crate::policy::view::{
     AskWhy, Explain, Explained, Held, Judged, Policy, PolicyFile, PolicyRule, Why,
 };
 pub use crate::proposals::{Labelled, Proposal};
-pub use crate::readers::{Manifest, ManifestEntry, Reader, WhoRead};
+pub use crate::readers::{Manifest, ManifestEntry, ReadSummary, Reader, Tainted, WhoRead};
 pub use crate::reads::What;
 pub use crate::whose::{Changed, WhoChanged, Whose};
 
@@ -470,6 +470,9 @@ pub struct Gate {
     /// What of a proposal others would execute or trust: to be shown before everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export: Option<trust::export::Report>,
+    /// What the run has read, while the gate waits; `null` in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<ReadSummary>,
     /// Files that a proposal changes.
     pub files: Vec<File>,
     /// Whether the criteria passed, one line each; empty when nothing was checked.

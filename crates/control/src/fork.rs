@@ -250,6 +250,7 @@ impl Control {
             driver,
             tools: self.lease_tools(&made.toolbox, &made.mission, &held),
             paths: held.paths,
+            labels: held.labels,
             forked: Some(made.forked),
             words,
         };

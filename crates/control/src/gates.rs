@@ -14,6 +14,7 @@ use crate::error::{Error, Kind};
 use crate::missions::OWNER;
 use crate::policy::Files;
 use crate::policy::always::{self, Offer};
+use crate::readers::summary;
 use crate::runs::Charter;
 use crate::{Control, view};
 
@@ -43,7 +44,9 @@ impl Control {
         self.blocking(move || {
             let row = gate_row(&*journal, &name)?;
             let always = offer(&*journal, &files, &row, now)?.map(|offer| offer.rule.trim().to_owned());
-            Ok(api::Gate { always, ..gate_view(&*journal, &row)? })
+            // What cannot be told must not keep the owner from an answer; the door fails closed.
+            let read = row.answered_seq.is_none().then(|| summary(&files, row.run).ok()).flatten();
+            Ok(api::Gate { always, read, ..gate_view(&*journal, &row)? })
         })
         .await
     }
@@ -234,6 +237,7 @@ fn gate_view(journal: &dyn Journal, row: &GateRow) -> Result<api::Gate, Error> {
         request: payload.map_or(serde_json::Value::Null, view::content),
         action: action.to_string(),
         always: None,
+        read: None,
         export,
         files,
         checks,

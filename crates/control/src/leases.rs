@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use domain::fact::Denial;
 use domain::lease::Decision;
-use domain::{Fact, Grants, Lease, LeaseId, Pattern, Principal, RunId, Timestamp, Verdict};
+use domain::{Fact, Grants, Label, Labels, Lease, LeaseId, Pattern, Principal, RunId, Timestamp, Verdict};
 use kernel::machine::Order;
 use kernel::port::{Journal, Records};
 use trust::acts::{self, Intent};
@@ -35,6 +35,8 @@ pub(crate) struct Held {
     pub(crate) tools: Option<Vec<String>>,
     /// The files.
     pub(crate) paths: Grants,
+    /// The labels of what is taken in at most; all of them where nothing is said.
+    pub(crate) labels: Option<Labels>,
 }
 
 impl Held {
@@ -48,13 +50,20 @@ impl Held {
                     .hint(format!("the tools are {there}")));
             }
         }
-        Ok(Self { tools: wanted.tools.clone(), paths: paths(wanted)? })
+        Ok(Self { tools: wanted.tools.clone(), paths: paths(wanted)?, labels: labels(wanted)? })
     }
 
     /// Whether a tool of the agent is held.
     pub(crate) fn has(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(|held| held == tool))
     }
+}
+
+fn labels(wanted: &api::LeaseWanted) -> Result<Option<Labels>, Error> {
+    let Some(names) = &wanted.sees else { return Ok(None) };
+    let parsed: Result<Labels, domain::label::NotALabel> =
+        names.iter().map(|name| name.parse::<Label>()).collect();
+    parsed.map(Some).map_err(|error| Error::new(Kind::Invalid, "lease.label", error.to_string()))
 }
 
 fn paths(wanted: &api::LeaseWanted) -> Result<Grants, Error> {
@@ -94,7 +103,7 @@ impl Control {
         self.blocking(move || {
             let lease =
                 leases::read(&*records, parent).map_err(|error| unavailable("lease.failed", &error))?;
-            Ok(Held { tools: Some(lease.tools), paths: lease.paths })
+            Ok(Held { tools: Some(lease.tools), paths: lease.paths, labels: lease.labels })
         })
         .await
     }
@@ -187,7 +196,7 @@ impl Control {
                     _ => wanted.paths,
                 },
                 budget: wide.as_ref().and_then(|wide| wide.budget),
-                labels: wide.as_ref().and_then(|wide| wide.labels.clone()),
+                labels: wanted.labels.or_else(|| wide.as_ref().and_then(|wide| wide.labels.clone())),
                 granted_at: Some(now),
                 expires_at: wide.as_ref().map_or(expires_at, |wide| expires_at.min(wide.expires_at)),
                 epoch: 0,
@@ -388,6 +397,7 @@ fn lease_view(lease: &Lease, now: Timestamp) -> api::Lease {
         tools: lease.tools.clone(),
         read: texts(&lease.paths.read),
         write: texts(&lease.paths.write),
+        sees: lease.labels.as_ref().map(|labels| labels.iter().map(Label::to_string).collect()),
         granted_at: lease.granted_at.map(|at| at.0),
         expires_at: lease.expires_at.0,
     }

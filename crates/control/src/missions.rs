@@ -61,6 +61,8 @@ pub(crate) struct First<'a> {
     pub(crate) tools: Vec<String>,
     /// The files that its lease is about.
     pub(crate) paths: Grants,
+    /// The labels of what it takes in at most.
+    pub(crate) labels: Option<domain::Labels>,
     /// What the run goes on from.
     pub(crate) forked: Option<Forked>,
     /// What its agent reads first; may be empty.
@@ -142,6 +144,7 @@ impl Control {
             driver,
             tools,
             paths: held.paths,
+            labels: held.labels,
             forked: None,
             words: String::new(),
         };
@@ -189,7 +192,7 @@ impl Control {
 
     /// Grants the lease and writes the first events.
     pub(crate) async fn begin(&self, first: First<'_>) -> Result<(), Error> {
-        let First { run, lease, branch, mission, now, driver, tools, paths, forked, words } = first;
+        let First { run, lease, branch, mission, now, driver, tools, paths, labels, forked, words } = first;
         let principal = format!("agent:{ROLE}");
         let granted = Lease {
             id: lease,
@@ -197,7 +200,7 @@ impl Control {
             parent: None,
             paths,
             budget: Some(mission.caps),
-            labels: None,
+            labels,
             granted_at: Some(now),
             principal: principal.clone(),
             on_behalf_of: OWNER.into(),

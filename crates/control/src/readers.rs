@@ -1,5 +1,7 @@
 //! Who has read a file, and what a run has read: questions to the read manifests.
 
+mod summary;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +16,9 @@ use crate::policy::Files;
 use crate::reads::{Read, What, is_below};
 use crate::runs::Charter;
 use crate::whose::inside;
+
+pub(crate) use summary::summary;
+pub use summary::{ReadSummary, Tainted};
 
 /// Asks who has read a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::fact::{RunStarted, StepPlanned};
+use domain::fact::RunStarted;
 use domain::{Fact, Label, Labels, Mission, Payload, ProjectId, RunId, StepKind, StepNo};
 use kernel::port::{Action, Journal, JournalError};
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,8 @@ impl Reads {
                         inherited.into_iter().filter(counts).for_each(|read| manifest.take(read));
                     }
                     Fact::StepPlanned(planned) => {
-                        let what = given(&planned, event.payload.as_ref());
+                        let request = event.payload.as_ref().map_or(&[][..], |Payload(bytes)| bytes);
+                        let what = given(planned.kind, &planned.tool, request);
                         if !what.is_empty() {
                             manifest.planned.insert(planned.step, (planned.tool, what));
                         }
@@ -202,8 +203,8 @@ impl Reads {
 }
 
 impl Taint<'_> {
-    /// The labels of what an action is about, and of all that its run has read before.
-    pub(crate) fn of(&self, action: &Action<'_>) -> Result<(Labels, Labels), String> {
+    /// The labels of what an action is about, of what it would read, and of all that its run has read before.
+    pub(crate) fn of(&self, action: &Action<'_>) -> Result<[Labels; 3], String> {
         let about = resource::of(action.kind, action.tool, action.request, &self.workspace);
         let mut labels =
             self.book.labelling().about(&resource::Resources { trees: Vec::new(), ..about.clone() });
@@ -213,7 +214,15 @@ impl Taint<'_> {
                 labels.join(&self.of_what(&charter, &What::Below(folder.clone()))?);
             }
         }
-        Ok((labels, self.all()?))
+        let would = given(action.kind, action.tool, action.request);
+        let mut takes = Labels::none();
+        if !would.is_empty() {
+            let charter = self.charter()?;
+            for what in &would {
+                takes.join(&self.of_what(&charter, what)?);
+            }
+        }
+        Ok([labels, takes, self.all()?])
     }
 
     /// The labels of all that the run has read.
@@ -270,15 +279,14 @@ impl Taint<'_> {
 }
 
 /// What a step is given to read.
-fn given(planned: &StepPlanned, payload: Option<&Payload>) -> Vec<What> {
-    match (planned.kind, planned.tool.as_str()) {
+fn given(kind: StepKind, tool: &str, request: &[u8]) -> Vec<What> {
+    match (kind, tool) {
         (StepKind::Verdict, _) | (StepKind::ToolCall, "shell") => vec![What::Workspace],
         (StepKind::ToolCall, SETUP) => vec![What::Workspace, What::Outside],
         // Names are no content, what is overwritten is not shown, and the host's own steps read for nobody.
         (StepKind::ToolCall, "list" | "write" | trust::policy::MERGE | trust::policy::DELIVER) => Vec::new(),
         (StepKind::ToolCall, tool) => {
-            let request = payload.map_or(&[][..], |payload| &payload.0);
-            let about = resource::of(planned.kind, tool, request, "/workspace");
+            let about = resource::of(kind, tool, request, "/workspace");
             let files = about.paths.into_iter().map(What::File);
             let folders = about.trees.into_iter().map(What::Below);
             let is_own = ["read", "search", "edit"].contains(&tool);

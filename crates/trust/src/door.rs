@@ -12,7 +12,7 @@ use domain::{Decision, Millis, StepKind, Verdict};
 use kernel::port::{Action, Authority, Journal, Records};
 
 use crate::export::Rules;
-use crate::policy::{Case, MERGE, Policy, Rulebooks, Ruling, Setting, rule};
+use crate::policy::{Case, MERGE, Policy, Rulebooks, Ruling, SETUP, Setting, rule};
 use crate::{halt, leases};
 
 /// How long a gate stays open.
@@ -112,7 +112,10 @@ impl<H: History + ?Sized> Door<H> {
         };
         let case = Case { action, lease: &lease, merge_approved, export: &export };
         let Ruling { verdict, rule, gate } = self.policy.judge_in(&case, &setting);
-        match leases::paths::outside(&lease, action) {
+        // A setup sees the whole workspace whatever the lease says, and the owner approves it by its exact command.
+        let beyond =
+            (action.tool != SETUP).then(|| leases::narrow::refuses(&lease, &setting.takes)).flatten();
+        match leases::paths::outside(&lease, action).or(beyond) {
             // What the rules deny, they say best.
             Some(why) if verdict != Verdict::Deny => denied(lease.epoch, why),
             _ => Decision { verdict, rule, lease: lease.id, epoch: lease.epoch, gate },

@@ -14,6 +14,9 @@ pub struct LeaseWanted {
     /// Files that may be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write: Option<Vec<String>>,
+    /// The labels of what it takes in at most; of what has others nothing is read under it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sees: Option<Vec<String>>,
 }
 
 impl LeaseWanted {
@@ -80,6 +83,9 @@ pub struct Lease {
     pub read: Vec<String>,
     /// Files that may be written.
     pub write: Vec<String>,
+    /// The labels of what it takes in at most; `null` where that is not bounded.
+    #[serde(default)]
+    pub sees: Option<Vec<String>>,
     /// When it was granted.
     pub granted_at: Option<u64>,
     /// When it ends by itself.

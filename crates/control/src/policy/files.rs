@@ -153,8 +153,8 @@ impl Files {
     /// The rules that count for an action, and the labels that they go by.
     pub(super) fn setting_of(&self, action: &Action<'_>) -> Result<Setting, String> {
         let (setting, read) = self.labels_of(action.run)?;
-        let (about, taint) = read.of(action)?;
-        Ok(Setting { labels: about, taint, ..setting })
+        let [labels, takes, taint] = read.of(action)?;
+        Ok(Setting { labels, takes, taint, ..setting })
     }
 
     /// The rules that count for a run, and what it has read.

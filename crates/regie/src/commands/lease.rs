@@ -25,13 +25,17 @@ pub(crate) struct Reach {
     /// Only these files can be written; may be repeated [default: all that can be read]
     #[arg(long, value_name = "PATTERN")]
     pub(crate) write: Option<Vec<String>>,
+    /// Of what has labels, only what has these is read, as external; `none` for nothing [default: all]
+    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
+    pub(crate) sees: Option<Vec<String>>,
 }
 
 impl Reach {
     /// As it is asked of the daemon.
     pub(super) fn wanted(&self) -> LeaseWanted {
-        let Self { tools, read, write } = self.clone();
-        LeaseWanted { tools, read, write }
+        let Self { tools, read, write, sees } = self.clone();
+        let sees = sees.map(|labels| labels.into_iter().filter(|label| label != "none").collect());
+        LeaseWanted { tools, read, write, sees }
     }
 
     /// The same, held to what the repository's file says. A mission that follows and says nothing is held to what
@@ -54,7 +58,7 @@ impl Reach {
             return Ok(LeaseWanted { tools, ..own });
         }
         if own.read.is_none() && own.write.is_none() {
-            return Ok(LeaseWanted { tools, read, write });
+            return Ok(LeaseWanted { tools, read, write, ..own });
         }
         let narrower = grants(&own.read, &own.write)?.narrower(grants(&read, &write)?).ok_or_else(|| {
             Failure::new(
@@ -63,7 +67,7 @@ impl Reach {
             .hint("name files within both")
         })?;
         let texts = |patterns: &[Pattern]| Some(patterns.iter().map(Pattern::to_string).collect());
-        Ok(LeaseWanted { tools, read: texts(&narrower.read), write: texts(&narrower.write) })
+        Ok(LeaseWanted { tools, read: texts(&narrower.read), write: texts(&narrower.write), ..own })
     }
 }
 
@@ -230,6 +234,9 @@ fn shown(record: &LeaseRecord) -> String {
     add("tools", &patterns(&lease.tools));
     add("reads", &patterns(&lease.read));
     add("writes", &patterns(&lease.write));
+    if let Some(labels) = &lease.sees {
+        add("sees", &seen(labels));
+    }
     let granted = lease.granted_at.map_or_else(|| "unknown".to_owned(), clock::moment);
     add("granted", &format!("{granted}, until {}", clock::moment(lease.expires_at)));
     record.above.iter().for_each(|above| add("from", above));
@@ -245,6 +252,14 @@ fn shown(record: &LeaseRecord) -> String {
     }
     shown.push('\n');
     shown
+}
+
+/// The labels of what is taken in at most.
+pub(super) fn seen(labels: &[String]) -> String {
+    match labels {
+        [] => "nothing that has a label".into(),
+        labels => format!("of what has labels, what is {}", labels.join(" or ")),
+    }
 }
 
 pub(super) fn act_line(act: &api::Act) -> String {

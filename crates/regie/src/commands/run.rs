@@ -199,7 +199,8 @@ fn lease(wanted: &api::LeaseWanted) -> String {
         list.as_ref().map(|list| format!("{name} {}", text::line(&list.join(", "))))
     };
     let parts = [said("tools", &wanted.tools), said("read", &wanted.read), said("write", &wanted.write)];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let sees = wanted.sees.as_ref().map(|labels| text::line(&super::lease::seen(labels)));
+    let parts: Vec<String> = parts.into_iter().flatten().chain(sees).collect();
     if parts.is_empty() { String::new() } else { row("lease", &parts.join(" · ")) }
 }
 

@@ -58,6 +58,13 @@ pub(crate) fn question(gate: &api::Gate) -> String {
     if gate.checks.is_empty() && !gate.files.is_empty() {
         row("checks", &style::waiting("nothing was checked"));
     }
+    if let Some(read) = &gate.read {
+        let mut name = "has read";
+        for line in has_read(read) {
+            row(name, &line);
+            name = "";
+        }
+    }
     row(
         "tool",
         &format!("{} · {} · {} risk", text::line(&gate.tool), words(&gate.effect), words(&gate.risk)),
@@ -80,6 +87,31 @@ pub(crate) fn question(gate: &api::Gate) -> String {
         card.push_str(&request(&gate.request));
     }
     card
+}
+
+/// What the run has read: what has labels first, then how much there was.
+fn has_read(read: &api::ReadSummary) -> Vec<String> {
+    let tainted = |one: &api::Tainted| {
+        let more = if one.more == 0 { String::new() } else { format!(" and {} more", one.more) };
+        let of = text::short(&text::line(&one.of.join(", ")), 80);
+        style::waiting(&format!("what is {}: {of}{more}", text::line(&one.label))).to_string()
+    };
+    let mut lines: Vec<String> = read.taint.iter().map(tainted).collect();
+    let counts = [
+        (read.files, "file", "files"),
+        (read.searches, "search", "searches"),
+        (read.workspace_steps, "command with the whole workspace", "commands with the whole workspace"),
+        (read.outside_steps, "step with the network", "steps with the network"),
+    ];
+    let said: Vec<_> = counts
+        .iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, many)| text::of(*count, one, many))
+        .collect();
+    if !said.is_empty() {
+        lines.push(said.join(", "));
+    }
+    lines
 }
 
 /// The rows of a setup: the exact command, whose it is, and what it may do.
@@ -155,6 +187,7 @@ mod tests {
             request: serde_json::json!({ "to": "x\u{1b}[2J" }),
             action: "db99faff02013ff30aca9b864467b20658b2fb2123ffaa4d84d8e401781a1dfc".into(),
             always: None,
+            read: None,
             export: None,
             files: vec![],
             checks: vec![],

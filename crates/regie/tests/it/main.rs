@@ -41,6 +41,8 @@ mod rest;
 mod routing;
 #[cfg(target_os = "linux")]
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod sees;
 mod services;
 mod setup;
 mod shut;

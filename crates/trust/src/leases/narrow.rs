@@ -1,6 +1,6 @@
 //! Whether one lease allows nothing that another does not: pure, and no where it is not certain.
 
-use domain::{Caps, Labels, Lease, LeaseId, Timestamp};
+use domain::{Caps, Label, Labels, Lease, LeaseId, Timestamp};
 
 /// Why a lease is not a narrower one of another.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +62,18 @@ pub fn is_narrower(wide: &Lease, lease: &Lease) -> Result<(), Widening> {
 pub fn clip(wide: &Lease, tools: &[String], expires_at: Timestamp) -> (Vec<String>, Timestamp) {
     let kept = tools.iter().filter(|tool| wide.tools.contains(tool)).cloned().collect();
     (kept, expires_at.min(wide.expires_at))
+}
+
+/// Why a lease does not take in contents with these labels; `None` where it does.
+#[must_use]
+pub fn refuses(lease: &Lease, labels: &Labels) -> Option<String> {
+    let most = lease.labels.as_ref().filter(|most| !labels.is_within(most))?;
+    let beyond = labels.iter().filter(|label| !most.has(label.as_str()));
+    let beyond: Vec<&str> = beyond.map(Label::as_str).collect();
+    Some(format!(
+        "outside of the lease: this reads, or is a command and could read, what is {}, and the lease does not take that in",
+        beyond.join(" and ")
+    ))
 }
 
 /// Whether a lease takes in contents with these labels.

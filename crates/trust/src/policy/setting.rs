@@ -25,6 +25,8 @@ pub struct Setting {
     pub workspace: String,
     /// The labels of what the action is about.
     pub labels: Labels,
+    /// The labels of what the action would read; a command reads all of the workspace.
+    pub takes: Labels,
     /// The labels of all that the run has read.
     pub taint: Labels,
 }

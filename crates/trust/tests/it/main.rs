@@ -13,4 +13,5 @@ mod policy;
 mod provenance;
 mod rules;
 mod shell;
+mod takes;
 mod world;
