@@ -36,14 +36,15 @@ fn main() -> Result<ExitCode> {
     };
     let mut table = Table::begin();
     let mut world = World::new(scratch.path(), FILES)?;
-    measure(&mut world, &mut table, "")?;
+    measure(&mut world, &mut table, "", 100)?;
     branches(&mut world, &mut table)?;
-    measure(&mut world, &mut table, ", 1,000 branches")?;
+    measure(&mut world, &mut table, ", 1,000 branches", 300)?;
     plain(scratch.path(), &mut table)?;
     Ok(table.end())
 }
 
-fn measure(world: &mut World, table: &mut Table, with: &str) -> Result<()> {
+/// Commits change files from the round `first` on: what was committed before would be no change.
+fn measure(world: &mut World, table: &mut Table, with: &str, first: usize) -> Result<()> {
     let (mut ours, mut theirs, mut refs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..LONG {
         let name = world.next();
@@ -79,10 +80,10 @@ fn measure(world: &mut World, table: &mut Table, with: &str) -> Result<()> {
 
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..SHORT {
-        world::change(world.workspace.dir(), 100 + round)?;
+        world::change(world.workspace.dir(), first + round)?;
         let (message, signature) = world::words();
         ours.push(timed(|| Ok(world.workspace.commit(&message, &signature).map(|_| ())?))?);
-        world::change(&world.repo, 100 + round)?;
+        world::change(&world.repo, first + round)?;
         theirs.push(timed(|| git(&world.repo, &["commit", "-qam", "Change"]))?);
     }
     let what = format!("durable commit of one file / git commit -qam{with}");

@@ -76,14 +76,15 @@ impl Workspace {
 
     pub(crate) fn record(&self) -> Result<Snapshot, Error> {
         self.clear_left_overs()?;
-        let mut last = self.recall();
-        if let Some(seen) = last.take_if(|seen| seen.holds(self)) {
+        let (begun, mut last) = (self.moment(), self.recall());
+        if let Some((seen, begun)) = last.as_mut().zip(begun)
+            && seen.catch_up(self, begun).is_some()
+        {
             let tree = seen.tree.clone();
-            self.remember(Some(seen));
+            self.remember(last);
             return Ok(Snapshot { tree, skipped: Vec::new() });
         }
         let last = last.filter(|seen| seen.knows_index(self));
-        let begun = self.moment();
         let tracked = match &last {
             Some(seen) => seen.tracked(),
             None => self.tracked()?,
@@ -130,6 +131,11 @@ impl Workspace {
 
     fn reset(&self, tree: &TreeId) -> Result<(), Error> {
         self.clear_left_overs()?;
+        let mut last = self.recall();
+        if last.as_mut().is_some_and(|seen| seen.go_back(self, tree).is_some()) {
+            self.remember(last);
+            return Ok(());
+        }
         let mut scan = Scan::new(self.dir());
         scan.doubt = Doubt::of(self);
         for path in self.tracked()?.files {

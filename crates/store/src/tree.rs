@@ -10,6 +10,7 @@ use crate::hold::Hold;
 use crate::id::{Commit, TreeId, Treeish as _};
 use crate::message::{self, Message, Provenance, Signature};
 use crate::objects::{self, Way};
+use crate::odb;
 use crate::owner::{self, Owner};
 use crate::workspace::remove_if_there;
 
@@ -169,6 +170,11 @@ impl Tree {
     /// # Errors
     /// When the commit is not in this store.
     pub fn tree_of(&self, commit: &Commit) -> Result<TreeId, Error> {
+        if let Some(raw) = odb::read(&self.git_dir, odb::Kind::Commit, commit.hex())
+            && let Some(tree) = odb::tree_of(&raw).and_then(|hex| hex.parse().ok())
+        {
+            return Ok(tree);
+        }
         Git::at(&self.git_dir, "rev-parse")
             .args(["-q", "--verify"])
             .arg(format!("{commit}^{{tree}}"))
@@ -183,6 +189,9 @@ impl Tree {
     }
 
     pub(crate) fn ref_head(&self, reference: &str) -> Result<Option<Commit>, Error> {
+        if let Some(head) = odb::ref_head(&self.git_dir, reference) {
+            return Ok(Some(head));
+        }
         let outcome = Git::at(&self.git_dir, "rev-parse")
             .args(["-q", "--verify", "--end-of-options"])
             .arg(format!("{reference}^{{commit}}"))
@@ -214,6 +223,9 @@ impl Tree {
         let old = expected.map_or(NOTHING, |commit| commit.hex());
         // All refs move under the hold: a lock that is there now is that of a git that was killed.
         remove_if_there(&self.git_dir.join(format!("{reference}.lock")))?;
+        if expected.is_some_and(|old| odb::ref_move(&self.git_dir, reference, to, old).is_some()) {
+            return Ok(());
+        }
         let outcome = Git::at(&self.git_dir, "update-ref")
             .args([reference, to.hex(), old])
             .under(hold)
@@ -276,6 +288,9 @@ impl Tree {
         message: &Message,
         signature: &Signature,
     ) -> Result<Commit, Error> {
+        if let Some(commit) = odb::commit(&self.git_dir, tree.hex(), parents, message, signature) {
+            return Ok(commit);
+        }
         let [name, email, date] = signature.parts();
         let mut git = Git::at(&self.git_dir, "commit-tree")
             .env("GIT_AUTHOR_NAME", &name)
@@ -294,8 +309,13 @@ impl Tree {
 
     /// Whether a commit was made under the key `key`.
     pub(crate) fn commit_has_key(&self, commit: &Commit, key: &str) -> Result<bool, Error> {
-        let raw =
-            Git::at(&self.git_dir, "cat-file").args(["commit", commit.hex()]).run().doing("read a commit")?;
+        let raw = match odb::read(&self.git_dir, odb::Kind::Commit, commit.hex()) {
+            Some(raw) => raw,
+            None => {
+                let git = Git::at(&self.git_dir, "cat-file").args(["commit", commit.hex()]);
+                git.run().doing("read a commit")?
+            }
+        };
         Ok(message::carries_key(&raw, key))
     }
 

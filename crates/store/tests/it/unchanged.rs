@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use store::{TreeId, Workspace};
 
-use crate::world::{World, put};
+use crate::world::{World, git, message, put, signature};
 
 /// The file system's clock moves on within so many snapshots.
 const TRIES: usize = 1_000;
@@ -144,6 +144,93 @@ fn a_restored_workspace_is_looked_at_again() {
     assert_eq!(workspace.snapshot().unwrap().tree, second);
 }
 
+/// Does something while every git that is started on the store fails.
+fn where_git_fails<T>(world: &World, act: impl FnOnce() -> T) -> T {
+    let (head, away) = (world.tree.git_dir().join("HEAD"), world.home().join("HEAD.away"));
+    fs::rename(&head, &away).unwrap();
+    let done = act();
+    fs::rename(&away, &head).unwrap();
+    done
+}
+
+/// What git makes of the files, with an index of its own.
+fn by_git(world: &World, workspace: &Workspace) -> TreeId {
+    let (store, files) = (world.tree.git_dir(), workspace.dir());
+    let ask = |args: &[&str]| {
+        let all = [&["--git-dir", store.to_str().unwrap(), "--work-tree", files.to_str().unwrap()], args];
+        git(files, &all.concat())
+    };
+    ask(&["add", "-A"]);
+    let tree = ask(&["write-tree"]).parse().unwrap();
+    fs::remove_file(store.join("index")).unwrap();
+    tree
+}
+
+#[test]
+fn changed_contents_start_no_git_and_are_what_git_records() {
+    let world = World::new();
+    let workspace = world.workspace("run_1");
+    let at = workspace.dir();
+    put(at, "src/deep/er/file", "deep\n");
+    symlink("nowhere", at.join("link")).unwrap();
+    let mut states = vec![(settle(&world, &workspace), "hello\n".to_owned())];
+    for round in 0..6_u32 {
+        let content = format!("round {round}\n");
+        put(at, "README", &content);
+        put(at, "src/deep/er/file", &content);
+        let mode = if round % 2 == 0 { 0o644 } else { 0o755 };
+        fs::set_permissions(at.join("src/run.sh"), fs::Permissions::from_mode(mode)).unwrap();
+        let tree = where_git_fails(&world, || workspace.snapshot().unwrap().tree);
+        assert_eq!(tree, by_git(&world, &workspace), "round {round}");
+        states.push((tree, content));
+    }
+    put(at, "README", "of no snapshot\n");
+    for (tree, content) in states.iter().rev() {
+        where_git_fails(&world, || workspace.restore(tree).unwrap());
+        assert_eq!(fs::read_to_string(at.join("README")).unwrap(), *content);
+        assert_eq!(where_git_fails(&world, || workspace.snapshot().unwrap().tree), *tree);
+        assert_eq!(by_git(&world, &workspace), *tree);
+    }
+    // The next git is told of what it was not asked to record.
+    put(at, "README", "changed\n");
+    where_git_fails(&world, || workspace.snapshot().unwrap());
+    put(at, "new", "new\n");
+    assert_eq!(workspace.snapshot().unwrap().tree, by_git(&world, &workspace));
+    world.git(&["--git-dir", world.tree.git_dir().to_str().unwrap(), "fsck", "--strict", "--full"]);
+}
+
+#[test]
+fn changed_contents_are_committed_without_a_git() {
+    let world = World::new();
+    let workspace = world.workspace("run_1");
+    settle(&world, &workspace);
+    put(workspace.dir(), "README", "changed\n");
+    let commit = || workspace.commit(&message("Change", "key_1"), &signature()).unwrap().unwrap();
+    let made = where_git_fails(&world, commit);
+    // It is made once, under its key.
+    assert_eq!(where_git_fails(&world, commit), made);
+    assert_eq!(world.tree.branch_head(workspace.branch()).unwrap(), made);
+    assert_eq!(world.tree.tree_of(&made).unwrap(), by_git(&world, &workspace));
+}
+
+#[test]
+fn a_link_in_the_way_is_not_followed() {
+    let world = World::new();
+    let workspace = world.workspace("run_1");
+    let (at, outside) = (workspace.dir(), world.home().join("outside"));
+    put(&outside, "run.sh", "not ours\n");
+    let before = settle(&world, &workspace);
+    put(at, "src/run.sh", "changed\n");
+    workspace.snapshot().unwrap();
+    fs::rename(at.join("src"), at.join("moved")).unwrap();
+    symlink(&outside, at.join("src")).unwrap();
+    let now = workspace.snapshot().unwrap().tree;
+    assert_eq!(now, by_git(&world, &workspace));
+    workspace.restore(&before).unwrap();
+    assert_eq!(fs::read_to_string(outside.join("run.sh")).unwrap(), "not ours\n");
+    assert_eq!(by_git(&world, &workspace), before);
+}
+
 /// One act of an agent, on few names so that acts meet.
 fn act(at: &Path, kind: u8, name: u8, content: u8) {
     let path = ["a", "b", "d/a", "d/e/a", "src", "src/run.sh", "x.o"][usize::from(name) % 7];
@@ -198,5 +285,30 @@ proptest! {
         }
         let last = workspace.snapshot().unwrap().tree;
         prop_assert_eq!(last, afresh(&world, &workspace));
+    }
+
+    #[test]
+    fn snapshots_and_roll_backs_in_any_order_are_what_git_says(
+        all in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), 0..4_u8), 1..14),
+    ) {
+        let world = World::new();
+        let workspace = world.workspace("run_1");
+        put(workspace.dir(), ".gitignore", "*.o\n");
+        let mut states = vec![settle(&world, &workspace)];
+        for (kind, name, content, then) in all {
+            // Mostly contents alone: that is what is done without git.
+            let (kind, name) = if then > 0 { (kind % 2, name % 2 * 5) } else { (kind, name) };
+            act(workspace.dir(), kind, name, content);
+            let tree = if then == 3 {
+                let tree = states.get(usize::from(content) % states.len()).unwrap().clone();
+                workspace.restore(&tree).unwrap();
+                tree
+            } else {
+                workspace.snapshot().unwrap().tree
+            };
+            prop_assert_eq!(&by_git(&world, &workspace), &tree);
+            prop_assert_eq!(&workspace.snapshot().unwrap().tree, &tree);
+            states.push(tree);
+        }
     }
 }
