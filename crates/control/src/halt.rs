@@ -34,6 +34,8 @@ impl Control {
         for row in open.into_iter().filter(|row| row.status == "active") {
             match self.host.order(row.run, Order::StopNow { by: OWNER.into() }).await {
                 Ok(()) => stopped.push(row.run.to_string()),
+                // One that is being taken over at this moment is stopped by that.
+                Err(_) if !self.is_active(row.run).await? => stopped.push(row.run.to_string()),
                 Err(error) => unstopped.push(format!("{}: {}", row.run, view::with_causes(&error))),
             }
         }
@@ -41,6 +43,14 @@ impl Control {
         let more = self.raise(&request.why).await?;
         let halt = self.halt_fetch().await?;
         Ok(api::Halt { revoked: revoked + more, stopped, unstopped, ..halt })
+    }
+
+    /// Takes all leases back before any run is taken over, for a daemon that is started to halt everything.
+    ///
+    /// # Errors
+    /// When it cannot be written: then nothing may begin.
+    pub async fn halt_ahead(&self) -> Result<(), Error> {
+        self.raise("").await.map(drop)
     }
 
     /// Lets things begin again. What was taken back stays so.
@@ -58,6 +68,12 @@ impl Control {
         })
         .await?;
         self.halt_fetch().await
+    }
+
+    async fn is_active(&self, run: RunId) -> Result<bool, Error> {
+        let journal = self.journal();
+        let open = self.blocking(move || Ok(journal.runs(true, usize::MAX)?)).await?;
+        Ok(open.iter().any(|row| row.run == run && row.status == "active"))
     }
 
     async fn raise(&self, why: &str) -> Result<usize, Error> {

@@ -65,7 +65,7 @@ impl Control {
                 Error::new(Kind::Invalid, "policy.project", format!("`{project}` cannot be found: {error}"))
                     .hint("give a directory in the project's repository")
             })?;
-            let root = path.ancestors().find(|path| path.join(".git").exists());
+            let root = store::owner::root(&path);
             let project = root.map(|root| project_known(&*records, root)).transpose()?.flatten();
             Ok(Place { repository: root.map(Path::to_owned), project })
         })

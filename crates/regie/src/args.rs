@@ -568,6 +568,9 @@ pub(crate) struct Serve {
     /// Leave the terminal that it was started from
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
+    /// Halt everything before any run is taken over
+    #[arg(long, hide = true)]
+    pub(crate) halted: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -23,6 +23,16 @@ pub struct Owner {
     pub(crate) place: Place,
 }
 
+/// The root of the repository that a directory lies in, found without asking git: as git has it, a `.git` that is a
+/// file, or a directory with a HEAD in it. An empty one is none, and its parents are looked at.
+pub fn root(of: &Path) -> Option<&Path> {
+    let is_root = |path: &&Path| {
+        let git = path.join(".git");
+        git.is_file() || git.join("HEAD").symlink_metadata().is_ok()
+    };
+    of.ancestors().find(is_root)
+}
+
 /// Where the parts of a repository lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {

@@ -102,7 +102,7 @@ impl Live {
                 return Err(error);
             }
             if tries == PATIENT_TRIES {
-                self.client.start().await?;
+                self.client.start(super::start::Begin::Going).await?;
                 restarted = true;
             } else {
                 tokio::time::sleep(WAIT * tries).await;

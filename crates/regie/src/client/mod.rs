@@ -40,11 +40,23 @@ impl Client {
     /// # Errors
     /// When no daemon can be started, or it is of another version.
     pub(crate) async fn connect(home: &Home) -> Result<Self, Error> {
+        Self::connect_as(home, start::Begin::Going).await
+    }
+
+    /// The same, where a daemon that is not there yet halts everything before it takes any run over.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub(crate) async fn connect_to_halt(home: &Home) -> Result<Self, Error> {
+        Self::connect_as(home, start::Begin::Halted).await
+    }
+
+    async fn connect_as(home: &Home, begin: start::Begin) -> Result<Self, Error> {
         let client = Self::new(home)?;
         match client.hello().await {
             Ok(hello) => client.check(&hello)?,
             // One that dies at this moment may have taken the connection along.
-            Err(Error::Unreachable { .. } | Error::Broken(_)) => client.start().await?,
+            Err(Error::Unreachable { .. } | Error::Broken(_)) => client.start(begin).await?,
             Err(error) => return Err(error),
         }
         Ok(client)
@@ -69,8 +81,8 @@ impl Client {
         Ok(Self { home: home.clone(), calls, streams })
     }
 
-    async fn start(&self) -> Result<(), Error> {
-        let hello = start::daemon(self).await?;
+    async fn start(&self, begin: start::Begin) -> Result<(), Error> {
+        let hello = start::daemon(self, begin).await?;
         self.check(&hello)
     }
 

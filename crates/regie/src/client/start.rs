@@ -21,13 +21,22 @@ const EVERY: Duration = Duration::from_millis(30);
 /// Bytes of a log that are repeated.
 const TAIL_BYTES: u64 = 2_000;
 
+/// How a daemon begins that a client starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// It takes all runs over.
+    Going,
+    /// It halts everything first, so that none goes on for a moment.
+    Halted,
+}
+
 /// Starts one and waits until it answers, or until one that another client started does.
-pub(super) async fn daemon(client: &Client) -> Result<api::Hello, Error> {
+pub(super) async fn daemon(client: &Client, begin: Begin) -> Result<api::Hello, Error> {
     client.home.create().map_err(Error::Home)?;
     let path = client.home.daemon_log();
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(Error::Spawn)?;
     let before = log.metadata().map_err(Error::Spawn)?.len();
-    let mut child = spawn(client, log)?;
+    let mut child = spawn(client, log, begin)?;
     let mut left = ANSWER_WITHIN;
     loop {
         match client.hello().await {
@@ -48,7 +57,7 @@ pub(super) async fn daemon(client: &Client) -> Result<api::Hello, Error> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the daemon is this program, and is to outlive it")]
-fn spawn(client: &Client, log: File) -> Result<Option<Child>, Error> {
+fn spawn(client: &Client, log: File, begin: Begin) -> Result<Option<Child>, Error> {
     let program = std::env::current_exe().map_err(Error::Spawn)?;
     let mut command = Command::new(program);
     // What a client hands over in words is not inherited.
@@ -67,6 +76,7 @@ fn spawn(client: &Client, log: File) -> Result<Option<Child>, Error> {
         .arg("--home")
         .arg(client.home.root())
         .args(["serve", "--detached"])
+        .args((begin == Begin::Halted).then_some("--halted"))
         .current_dir(client.home.root())
         .stdin(Stdio::null())
         .stdout(log.try_clone().map_err(Error::Spawn)?)

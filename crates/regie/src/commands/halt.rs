@@ -4,6 +4,7 @@ use clap::Args;
 use control::api::{self, RaiseHalt};
 
 use super::Context;
+use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::screen::{self, clock, text};
 
@@ -21,7 +22,10 @@ pub(crate) struct Halt {
 }
 
 pub(super) async fn run(context: &Context, args: Halt) -> Result<Exit, Failure> {
-    let client = context.connect().await?;
+    // With nobody to ask, whoever begins must not let runs go on for a moment.
+    let raises = !args.lift && !args.show;
+    let client =
+        if raises { Client::connect_to_halt(&context.home).await? } else { context.connect().await? };
     let halt = match (args.lift, args.show) {
         (true, _) => client.halt_lift().await?,
         (false, true) => client.halt_fetch().await?,

@@ -42,7 +42,7 @@ pub(super) fn run(context: &Context, args: &args::Serve) -> Result<Exit, Failure
         .enable_all()
         .build()
         .map_err(|error| Failure::new(format!("no runtime can be had: {error}")))?;
-    let served = runtime.block_on(daemon::serve(&context.home));
+    let served = runtime.block_on(daemon::serve(&context.home, args.halted));
     runtime.shutdown_timeout(LAST_WORK);
     match served {
         Ok(lock) => {

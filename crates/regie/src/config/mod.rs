@@ -120,5 +120,5 @@ pub(crate) fn project_file(directory: &Path) -> Option<PathBuf> {
 
 /// The root of the repository that a directory lies in, found without asking git.
 pub(crate) fn project_root(directory: &Path) -> Option<PathBuf> {
-    directory.ancestors().find(|path| path.join(".git").exists()).map(Path::to_owned)
+    store::owner::root(directory).map(Path::to_owned)
 }

@@ -41,7 +41,7 @@ const BATCH_POLL_ENV: &str = "REGIE_BATCH_POLL_SECONDS";
 ///
 /// # Errors
 /// When another daemon serves this home, or a part of it cannot be opened.
-pub(crate) async fn serve(home: &Home) -> Result<File> {
+pub(crate) async fn serve(home: &Home, halted: bool) -> Result<File> {
     let lock = lock::acquire(home).await?;
     scratch(home)?;
     let listener = lock::listen(home)?;
@@ -57,6 +57,9 @@ pub(crate) async fn serve(home: &Home) -> Result<File> {
         home: home.clone(),
     });
     let sweeping = keeping::start(Arc::clone(&control), records, clock, home.clone());
+    if halted {
+        control.halt_ahead().await?;
+    }
     for (run, why) in control.recover().await? {
         tracing::error!(%run, why, "a run could not be taken over; `regie resume` tries again");
     }

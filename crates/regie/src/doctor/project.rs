@@ -190,6 +190,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let home = Home::resolve(Some(&scratch.path().join("home"))).unwrap();
         std::fs::create_dir_all(scratch.path().join(".git")).unwrap();
+        std::fs::write(scratch.path().join(".git/HEAD"), "").unwrap();
         let write = |text: &str| std::fs::write(scratch.path().join("regie.toml"), text).unwrap();
         write("[mission]\ndnoe = [\"x\"]\n");
         let wrong = configuration(&home, scratch.path()).remove(0);

@@ -151,6 +151,7 @@ mod tests {
         let home = Home::resolve(Some(&scratch.path().join("home"))).unwrap();
         let root = scratch.path().join("project");
         fs::create_dir_all(root.join(".git")).unwrap();
+        fs::write(root.join(".git/HEAD"), "").unwrap();
         fs::create_dir_all(home.root()).unwrap();
         let load = |project: &str, owners: &str| {
             fs::write(root.join("regie.toml"), project).unwrap();

@@ -291,3 +291,32 @@ fn a_halt_ends_what_runs_lets_nothing_begin_and_outlives_the_daemon() {
     }
     assert_eq!(world.ask(&["lease", "mint"]).code, Some(0));
 }
+
+/// The daemon that a halt has to start would otherwise take runs over first, and they would go on for a moment.
+#[test]
+fn a_halt_with_no_daemon_lets_no_run_go_on() {
+    let scenario = [
+        call(
+            "shell",
+            &json!({ "command": "touch begun; until [ -e go ]; do sleep 0.01; done; touch ended" }),
+        ),
+        "[[turn]]\ntext = \"I waited.\"\n".to_owned(),
+    ];
+    let world = World::new(&scenario.concat());
+    let said = world.ask(&["run", "Wait", "--done", "true", "--detach"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let run = said.out.trim().to_owned();
+    let work = world.workspace(&run);
+    until("it is at work", || work.join("begun").exists());
+    let _ = rustix::process::kill_process(world.daemon().unwrap(), rustix::process::Signal::KILL);
+    fs::write(work.join("go"), "").unwrap();
+    until("the step has ended by itself", || work.join("ended").exists());
+    let asked = world.asked().len();
+    let halted = world.ask(&["halt", "--json"]);
+    assert_eq!(halted.code, Some(0), "{halted:?}");
+    assert_eq!(halted.json()["is_on"], true);
+    until("it rests", || world.ask(&["runs", "--json"]).json()[0]["status"] == "parked");
+    assert_eq!(world.asked().len(), asked, "the model was asked on");
+    let lease = world.ask(&["lease", "show", &run, "--json"]).json();
+    assert_eq!(lease["state"], "revoked", "{lease}");
+}

@@ -4,7 +4,7 @@ use crate::house::serve;
 use crate::http::{HELLO, ask};
 
 /// Every route, so that none is forgotten by the handshake.
-const ROUTES: [&str; 38] = [
+const ROUTES: [&str; 44] = [
     "GET /api/v1/models",
     "POST /api/v1/models",
     "POST /api/v1/missions",
@@ -38,6 +38,12 @@ const ROUTES: [&str; 38] = [
     "GET /api/v1/halt",
     "POST /api/v1/halt",
     "POST /api/v1/halt/lift",
+    "GET /api/v1/runs/run_a/reads",
+    "GET /api/v1/runs/run_a/proposals",
+    "GET /api/v1/proposals",
+    "GET /api/v1/reports/gates",
+    "POST /api/v1/audit/changed",
+    "POST /api/v1/audit/read",
     "POST /api/v1/audit/verify",
     "POST /api/v1/shutdown",
     "GET /api/v1/events",

@@ -31,6 +31,21 @@ fn each_unusable_state_names_its_mend() {
     check(new.path(), "DIR uses SHA-256 object names, which Regie does not support: use a clone without it");
 }
 
+/// A sandbox that was killed leaves empty ones behind; git does not take them for repositories either.
+#[test]
+fn an_empty_git_directory_makes_no_repository() {
+    let home = tempfile::tempdir().unwrap();
+    let (outer, inner) = (home.path().join("outer"), home.path().join("outer/a/inner"));
+    fs::create_dir_all(inner.join("src")).unwrap();
+    fs::create_dir(outer.join(".git")).unwrap();
+    assert_eq!(store::owner::root(&inner), None);
+    git(&inner, &["init", "-q", "-b", "main"]);
+    assert_eq!(store::owner::root(&inner.join("src")), Some(&*inner));
+    fs::create_dir_all(outer.join("linked/deep")).unwrap();
+    fs::write(outer.join("linked/.git"), "gitdir: elsewhere\n").unwrap();
+    assert_eq!(store::owner::root(&outer.join("linked/deep")), Some(&*outer.join("linked")));
+}
+
 #[test]
 fn operations_in_progress_are_named() {
     let world = World::new();
