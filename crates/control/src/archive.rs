@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use store::{Named, Tree, Treeish as _, checksum};
 
 use crate::Control;
+use crate::act::recorded;
 use crate::error::{Error, Kind};
 use crate::layout::Layout;
 use crate::missions::{PROJECT, Project};
@@ -105,7 +106,12 @@ impl Control {
     /// When there is no such project, or something is at its place.
     pub async fn project_export(&self, wanted: Export) -> Result<Carried, Error> {
         let (records, layout) = (std::sync::Arc::clone(&self.records), self.layout.clone());
-        self.blocking(move || export(&*records, &layout, &wanted)).await
+        let now = self.moment();
+        self.blocking(move || {
+            let act = || export(&*records, &layout, &wanted);
+            recorded(&*records, ("project.export", &wanted.to), now, act)
+        })
+        .await
     }
 
     /// Brings an exported project into this home.
@@ -114,7 +120,12 @@ impl Control {
     /// When the home has it already, or anything in it does not hold: then nothing is changed.
     pub async fn project_import(&self, wanted: Import) -> Result<Carried, Error> {
         let (records, layout) = (std::sync::Arc::clone(&self.records), self.layout.clone());
-        self.blocking(move || import(&*records, &layout, Path::new(&wanted.from))).await
+        let now = self.moment();
+        self.blocking(move || {
+            let act = || import(&*records, &layout, Path::new(&wanted.from));
+            recorded(&*records, ("project.import", &wanted.from), now, act)
+        })
+        .await
     }
 }
 

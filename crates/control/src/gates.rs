@@ -9,6 +9,7 @@ use engine::host::{MergeRequest, Proposed};
 use kernel::machine::Order;
 use kernel::port::{GateRow, Journal};
 
+use crate::act::recorded;
 use crate::api::{self, AnswerGate};
 use crate::error::{Error, Kind};
 use crate::missions::OWNER;
@@ -79,7 +80,10 @@ impl Control {
         self.host.order(row.run, order).await?;
         // Only what was approved is allowed always: a crash in between asks again the next time.
         if let Some((offer, text)) = always {
-            self.blocking(move || offer.write(&text)).await?;
+            let (records, now, gate) =
+                (std::sync::Arc::clone(&self.records), self.moment(), row.gate.to_string());
+            self.blocking(move || recorded(&*records, ("policy.always", &gate), now, || offer.write(&text)))
+                .await?;
         }
         self.gate_fetch(&row.gate.to_string()).await
     }

@@ -31,6 +31,7 @@
 //! | [`view`] | from what is on record to what is shown |
 #![forbid(unsafe_code)]
 
+mod act;
 pub mod api;
 mod archive;
 pub mod audit;

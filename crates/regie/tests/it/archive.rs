@@ -66,6 +66,8 @@ fn what_was_exported_comes_back_byte_for_byte() {
     export(&world, &world.home(), &first, project.to_str().unwrap());
     export(&world, &world.home(), &again, project.to_str().unwrap());
     assert!(content(&first) == content(&again), "the same tree gives the same bytes");
+    let acts = world.ask(&["audit", "acts"]).out;
+    assert_eq!(acts.matches("project.export").count(), 2, "each is on record: {acts}");
 
     // The owner's repository is gone, and so is the home: all that is left is the export.
     fs::rename(&project, scratch.join("moved")).unwrap();

@@ -104,6 +104,8 @@ fn what_is_asked_can_be_allowed_always_and_is_then_on_record_as_that() {
         assert!(card.contains(shown), "{shown}: {card}");
     }
     let answered = world.ask(&["gate", "approve", &gate, "--always"]);
+    let acts = world.ask(&["audit", "acts", "--json"]).json();
+    assert_eq!((&acts[0]["what"], &acts[0]["outcome"]), (&json!("policy.always"), &json!("done")), "{acts}");
     assert_eq!(answered.code, Some(0), "{answered:?}");
     assert_eq!(world.ended("last").end, "done");
     assert!(seen(&world).contains("it is out: now"), "{}", seen(&world));
