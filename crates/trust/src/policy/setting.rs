@@ -102,8 +102,7 @@ fn rule_of_two(case: &Case<'_>, setting: &Setting) -> Option<&'static str> {
         && !is_deliver(case);
     let has = |label| setting.taint.has(label) || setting.labels.has(label);
     (is_outward && has(Label::EXTERNAL) && has(Label::SENSITIVE)).then_some(
-        "this run has read what a stranger wrote and what is sensitive, so what it does outside of its workspace needs \
-         the owner's approval (rule of two)",
+        "rule of two: the run has read what is external and what is sensitive, so this needs the owner's approval",
     )
 }
 
