@@ -22,19 +22,53 @@ impl Control {
     }
 }
 
-/// Puts `what` is to be done to `of` on record, does it, and notes how that ended.
-pub(crate) fn recorded<T>(
+/// Puts what the owner is about to do on record.
+///
+/// # Errors
+/// When it cannot be written: then it must not be done.
+pub(crate) fn begin(
     records: &dyn Records,
     (what, of): (&str, &str),
     Moment { at, random }: Moment,
-    act: impl FnOnce() -> Result<T, Error>,
-) -> Result<T, Error> {
+) -> Result<acts::Begun, Error> {
     let by = Principal::Human("owner".into());
     let intent = Intent { by, lease: None, what: what.into(), of: of.into(), at };
-    let begun = acts::begin(records, intent, random).map_err(|error| unavailable("act.failed", &error))?;
-    let done = act();
-    crate::leases::finish(records, begun, done.as_ref().map(|_| "done"));
+    acts::begin(records, intent, random).map_err(|error| unavailable("act.failed", &error))
+}
+
+/// Notes how an act ended.
+pub(crate) fn finish(records: &dyn Records, begun: acts::Begun, outcome: Result<&str, &Error>) {
+    let outcome = match outcome {
+        Ok(outcome) => outcome.to_owned(),
+        Err(error) => format!("failed: {}", error.detail),
+    };
+    if let Err(error) = acts::end(records, begun, &outcome) {
+        tracing::warn!(%error, outcome, "how an act ended is not on record");
+    }
+}
+
+/// Puts what is to be done on record, does it, and notes how that ended: with the word `outcome` where it was done.
+pub(crate) fn recorded_as<T>(
+    records: &dyn Records,
+    act: (&str, &str),
+    outcome: &str,
+    moment: Moment,
+    does: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let begun = begin(records, act, moment)?;
+    let done = does();
+    finish(records, begun, done.as_ref().map(|_| outcome));
     done
+}
+
+/// The same for what needs no other word than that it was done.
+pub(crate) fn recorded<T>(
+    records: &dyn Records,
+    act: (&str, &str),
+    moment: Moment,
+    does: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    recorded_as(records, act, "done", moment, does)
 }
 
 #[cfg(test)]

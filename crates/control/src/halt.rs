@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use domain::{Principal, RunId};
+use domain::RunId;
 use kernel::machine::Order;
-use trust::acts::{self, Intent};
 use trust::halt;
 
+use crate::act::recorded_as;
 use crate::error::{Error, Kind};
 use crate::missions::{OWNER, unavailable};
-use crate::{Control, api, view};
+use crate::{Control, act, api, view};
 
 impl Control {
     /// How the halt stands.
@@ -58,13 +58,10 @@ impl Control {
     /// # Errors
     /// When it cannot be written.
     pub async fn halt_lift(&self) -> Result<api::Halt, Error> {
-        let (records, now, random) = (Arc::clone(&self.records), self.clock().now(), self.random());
+        let (records, moment) = (Arc::clone(&self.records), self.moment());
         self.blocking(move || {
-            let begun = acts::begin(&*records, intent("halt.lift", now), random)
-                .map_err(|error| unavailable("act.failed", &error))?;
-            let lifted = halt::lift(&*records, OWNER, now).map_err(|error| failed(&error));
-            crate::leases::finish(&*records, begun, lifted.as_ref().map(|()| "lifted"));
-            lifted
+            let lift = || halt::lift(&*records, OWNER, moment.at).map_err(|error| failed(&error));
+            recorded_as(&*records, ("halt.lift", "everything"), "lifted", moment, lift)
         })
         .await?;
         self.halt_fetch().await
@@ -77,15 +74,17 @@ impl Control {
     }
 
     async fn raise(&self, why: &str) -> Result<usize, Error> {
-        let (records, now, random) = (Arc::clone(&self.records), self.clock().now(), self.random());
+        let (records, moment) = (Arc::clone(&self.records), self.moment());
         let why: String = why.trim().chars().take(500).collect();
         self.blocking(move || {
             // To halt waits for no other record.
-            let begun = acts::begin(&*records, intent("halt.raise", now), random);
-            let raised = halt::raise(&*records, OWNER, &why, now).map_err(|error| failed(&error));
+            let begun = act::begin(&*records, ("halt.raise", "everything"), moment);
+            let raised = halt::raise(&*records, OWNER, &why, moment.at).map_err(|error| failed(&error));
             match begun {
-                Ok(begun) => crate::leases::finish(&*records, begun, raised.as_ref().map(|_| "halted")),
-                Err(error) => tracing::warn!(%error, "that everything was halted is in no list of acts"),
+                Ok(begun) => act::finish(&*records, begun, raised.as_ref().map(|_| "halted")),
+                Err(error) => {
+                    tracing::warn!(error = %error.detail, "that everything was halted is in no list of acts")
+                }
             }
             raised
         })
@@ -115,11 +114,6 @@ impl Control {
         }
         self.host.launch(run, None).await
     }
-}
-
-fn intent(what: &str, at: domain::Timestamp) -> Intent {
-    let by = Principal::Human("owner".into());
-    Intent { by, lease: None, what: what.into(), of: "everything".into(), at }
 }
 
 fn halt_view(halt: halt::Halt) -> api::Halt {

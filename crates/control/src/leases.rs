@@ -13,9 +13,10 @@ use domain::lease::Decision;
 use domain::{Fact, Grants, Label, Labels, Lease, LeaseId, Pattern, Principal, RunId, Timestamp, Verdict};
 use kernel::machine::Order;
 use kernel::port::{Journal, Records};
-use trust::acts::{self, Intent};
+use trust::acts;
 use trust::leases::{self, token};
 
+use crate::act::{Moment, recorded_as};
 use crate::error::{Error, Kind};
 use crate::missions::{OWNER, unavailable};
 use crate::runs::Charter;
@@ -176,7 +177,7 @@ impl Control {
             None => None,
         };
         let (id, secret) = (self.lease_id(now), token::Token::new(self.random()));
-        let (records, act) = (Arc::clone(&self.records), self.random());
+        let (records, moment) = (Arc::clone(&self.records), Moment { at: now, random: self.random() });
         let all: Vec<String> = self.toolbox.names().map(str::to_owned).collect();
         self.blocking(move || {
             let wide = from.map(|from| read(&*records, from)).transpose()?;
@@ -202,10 +203,9 @@ impl Control {
                 epoch: 0,
                 revoked: false,
             };
-            let begun = begin(&*records, "lease.mint", id, now, act)?;
-            let minted = minted(&*records, &lease, from, &secret);
-            finish(&*records, begun, minted.as_ref().map(|_| "granted"));
-            Ok(api::Minted { lease: lease_view(&minted?, now), token: secret.secret().to_owned() })
+            let mint = || minted(&*records, &lease, from, &secret);
+            let minted = recorded_as(&*records, ("lease.mint", &id.to_string()), "granted", moment, mint)?;
+            Ok(api::Minted { lease: lease_view(&minted, now), token: secret.secret().to_owned() })
         })
         .await
     }
@@ -216,12 +216,10 @@ impl Control {
     /// When there is none, or it cannot be written.
     pub async fn lease_revoke(&self, name: &str) -> Result<api::Lease, Error> {
         let id = self.lease_resolve(name).await?;
-        let (records, now, act) = (Arc::clone(&self.records), self.clock().now(), self.random());
+        let (records, moment) = (Arc::clone(&self.records), self.moment());
         let revoked = self.blocking(move || {
-            let begun = begin(&*records, "lease.revoke", id, now, act)?;
-            let revoked = leases::revoke(&*records, id).map_err(|error| failed(&error));
-            finish(&*records, begun, revoked.as_ref().map(|_| "revoked"));
-            revoked
+            let revoke = || leases::revoke(&*records, id).map_err(|error| failed(&error));
+            recorded_as(&*records, ("lease.revoke", &id.to_string()), "revoked", moment, revoke)
         });
         let revoked = revoked.await?;
         // What it has under way ends too. One that does not move has nothing under way.
@@ -230,7 +228,7 @@ impl Control {
         {
             tracing::debug!(%run, %error, "a run whose lease was taken back is not stopped");
         }
-        Ok(lease_view(&revoked, now))
+        Ok(lease_view(&revoked, moment.at))
     }
 
     /// What was done outside of any run, the latest first.
@@ -291,29 +289,6 @@ fn minted(
     };
     token::bind(records, secret, granted.id).map_err(|error| failed(&error))?;
     Ok(granted)
-}
-
-/// Puts on record what the owner is about to do to a lease.
-fn begin(
-    records: &dyn Records,
-    what: &str,
-    of: LeaseId,
-    at: Timestamp,
-    random: [u8; 8],
-) -> Result<acts::Begun, Error> {
-    let by = Principal::Human("owner".into());
-    let intent = Intent { by, lease: None, what: what.into(), of: of.to_string(), at };
-    acts::begin(records, intent, random).map_err(|error| unavailable("act.failed", &error))
-}
-
-pub(crate) fn finish(records: &dyn Records, begun: acts::Begun, outcome: Result<&str, &Error>) {
-    let outcome = match outcome {
-        Ok(outcome) => outcome.to_owned(),
-        Err(error) => format!("failed: {}", error.detail),
-    };
-    if let Err(error) = acts::end(records, begun, &outcome) {
-        tracing::warn!(%error, outcome, "how an act ended is not on record");
-    }
 }
 
 fn read(records: &dyn Records, id: LeaseId) -> Result<Lease, Error> {

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use domain::RunId;
 use serde::{Deserialize, Serialize};
 use store::Tree;
+use trust::policy::resource;
 
 use crate::Control;
 use crate::error::{Error, Kind};
 use crate::missions::project_known;
 use crate::policy::Files;
-use crate::reads::{Read, What, is_below};
+use crate::reads::{Read, What};
 use crate::runs::Charter;
 use crate::whose::inside;
 
@@ -140,7 +141,9 @@ impl Place<'_> {
         for read in reads.iter().filter(|read| read.run == run) {
             let how = match &read.what {
                 What::File(path) if path == self.path => "file",
-                What::Below(folder) if is_below(self.path, folder) && self.is_searched()? => "below",
+                What::Below(folder) if resource::is_below(self.path, folder) && self.is_searched()? => {
+                    "below"
+                }
                 What::Workspace if self.is_shown()? => "workspace",
                 _ => continue,
             };
@@ -185,7 +188,6 @@ impl Place<'_> {
 pub(crate) fn listed(files: &Files, run: RunId) -> Result<Manifest, Error> {
     let reads = manifest(files, run)?;
     let (_, labels) = files.labels_of(run).map_err(unreadable)?;
-    let charter = labels.charter().map_err(unreadable)?;
     let names = |labels: domain::Labels| labels.iter().map(|label| label.as_str().to_owned()).collect();
     let mut read: Vec<(RunId, ManifestEntry)> = Vec::new();
     for one in reads {
@@ -195,7 +197,7 @@ pub(crate) fn listed(files: &Files, run: RunId) -> Result<Manifest, Error> {
             None => read.push((
                 one.run,
                 ManifestEntry {
-                    labels: names(labels.of_what(&charter, &one.what).map_err(unreadable)?),
+                    labels: names(labels.of_what(&one.what).map_err(unreadable)?),
                     inherited_from: (one.run != run).then(|| one.run.to_string()),
                     what: one.what,
                     tool: one.tool,

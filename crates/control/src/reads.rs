@@ -8,11 +8,12 @@
 //! An event counts once it is durable. Nothing that a model makes of a text is acted on before: its own answer, which
 //! comes after the text, is durable before anything follows from it.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::fact::RunStarted;
-use domain::{Fact, Label, Labels, Mission, Payload, ProjectId, RunId, StepKind, StepNo};
+use domain::{Fact, Label, Labels, Payload, ProjectId, RunId, StepKind, StepNo};
 use kernel::port::{Action, Journal, JournalError};
 use serde::{Deserialize, Serialize};
 use store::{Tree, Treeish as _};
@@ -90,6 +91,17 @@ pub(crate) struct Taint<'a> {
     project: ProjectId,
     book: Arc<Book>,
     workspace: String,
+    ground: OnceCell<Ground>,
+}
+
+/// Where a run's files are.
+struct Ground {
+    charter: Charter,
+    tree: Tree,
+    /// What the run was given.
+    base: store::Commit,
+    /// The head of its branch, where that is another one.
+    head: Option<store::Commit>,
 }
 
 impl Reads {
@@ -139,7 +151,8 @@ impl Reads {
                     }
                     Fact::StepPlanned(planned) => {
                         let request = event.payload.as_ref().map_or(&[][..], |Payload(bytes)| bytes);
-                        let what = given(planned.kind, &planned.tool, request);
+                        let about = resource::of(planned.kind, &planned.tool, request, "");
+                        let what = given(planned.kind, &planned.tool, &about);
                         if !what.is_empty() {
                             manifest.planned.insert(planned.step, (planned.tool, what));
                         }
@@ -168,7 +181,7 @@ impl Reads {
         book: Arc<Book>,
         workspace: String,
     ) -> Taint<'_> {
-        Taint { reads: self, run, project, book, workspace }
+        Taint { reads: self, run, project, book, workspace, ground: OnceCell::new() }
     }
 
     /// The labels of the files below a folder of a commit.
@@ -187,11 +200,11 @@ impl Reads {
         let mut labels = Labels::none();
         let see = |name: &[u8]| {
             let name = String::from_utf8_lossy(name);
-            if is_below(&name, folder) {
+            if resource::is_below(&name, folder) {
                 labels.join(&book.labelling().of(&name));
             }
         };
-        tree.each_name(commit, see).map_err(|error| crate::view::with_causes(&error))?;
+        tree.each_name(commit, see).map_err(in_full)?;
         let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         if trees.len() >= REMEMBERED {
             trees.clear();
@@ -206,50 +219,36 @@ impl Taint<'_> {
     /// The labels of what an action is about, of what it would read, and of all that its run has read before.
     pub(crate) fn of(&self, action: &Action<'_>) -> Result<[Labels; 3], String> {
         let about = resource::of(action.kind, action.tool, action.request, &self.workspace);
-        let mut labels =
-            self.book.labelling().about(&resource::Resources { trees: Vec::new(), ..about.clone() });
-        if !about.trees.is_empty() {
-            let charter = self.charter()?;
-            for folder in &about.trees {
-                labels.join(&self.of_what(&charter, &What::Below(folder.clone()))?);
-            }
-        }
-        let would = given(action.kind, action.tool, action.request);
-        let mut takes = Labels::none();
-        if !would.is_empty() {
-            let charter = self.charter()?;
-            for what in &would {
-                takes.join(&self.of_what(&charter, what)?);
-            }
-        }
-        Ok([labels, takes, self.all()?])
+        let would = given(action.kind, action.tool, &about);
+        let folders: Vec<What> = about.trees.iter().cloned().map(What::Below).collect();
+        let mut labels = self.book.labelling().about(&resource::Resources { trees: Vec::new(), ..about });
+        labels.join(&self.of_each(&folders)?);
+        Ok([labels, self.of_each(&would)?, self.all()?])
     }
 
     /// The labels of all that the run has read.
     pub(crate) fn all(&self) -> Result<Labels, String> {
-        let whats = self.reads.distinct(self.run)?;
-        if whats.is_empty() {
-            return Ok(Labels::none());
-        }
-        let charter = self.charter()?;
-        let mut taint = Labels::none();
+        self.of_each(&self.reads.distinct(self.run)?)
+    }
+
+    fn of_each<'w>(&self, whats: impl IntoIterator<Item = &'w What>) -> Result<Labels, String> {
+        let mut joined = Labels::none();
         for what in whats {
-            taint.join(&self.of_what(&charter, &what)?);
+            joined.join(&self.of_what(what)?);
         }
-        Ok(taint)
+        Ok(joined)
     }
 
     /// The labels of one content.
-    pub(crate) fn of_what(&self, charter: &Charter, what: &What) -> Result<Labels, String> {
+    pub(crate) fn of_what(&self, what: &What) -> Result<Labels, String> {
         let labelling = self.book.labelling();
         match what {
             What::Outside => Ok([Label::external()].into_iter().collect()),
             What::File(path) => Ok(labelling.of(path)),
-            What::Below(folder) => self.of_files(charter, folder),
+            What::Below(folder) => self.of_files(folder),
             What::Workspace => {
-                let mut labels = self.of_files(charter, "")?;
-                let Mission { withheld, .. } = &charter.mission;
-                for path in withheld {
+                let mut labels = self.of_files("")?;
+                for path in &self.ground()?.charter.mission.withheld {
                     labels.join(&[Label::sensitive()].into_iter().collect());
                     labels.join(&labelling.of(path));
                 }
@@ -259,45 +258,46 @@ impl Taint<'_> {
     }
 
     /// The labels of the files below a folder: of those that the run was given, and of those on its branch now.
-    fn of_files(&self, charter: &Charter, folder: &str) -> Result<Labels, String> {
-        let failed = |error: store::Error| crate::view::with_causes(&error);
-        let tree = Tree::open_or_create(&self.reads.layout.tree(self.project)).map_err(failed)?;
-        let base = crate::runs::base(&charter.mission).map_err(|error| crate::view::with_causes(&error))?;
-        let mut labels = self.reads.below(&self.book, &tree, &base, folder)?;
-        // A branch that is gone has been merged or given up.
-        if let Ok(head) = tree.branch_head(&charter.started.branch)
-            && head != base
-        {
-            labels.join(&self.reads.below(&self.book, &tree, &head, folder)?);
+    fn of_files(&self, folder: &str) -> Result<Labels, String> {
+        let Ground { tree, base, head, .. } = self.ground()?;
+        let mut labels = self.reads.below(&self.book, tree, base, folder)?;
+        if let Some(head) = head {
+            labels.join(&self.reads.below(&self.book, tree, head, folder)?);
         }
         Ok(labels)
     }
 
-    pub(crate) fn charter(&self) -> Result<Charter, String> {
-        Charter::read(&*self.reads.journal, self.run).map_err(|error| crate::view::with_causes(&error))
+    /// Where the run's files are: looked up once, when something depends on it.
+    fn ground(&self) -> Result<&Ground, String> {
+        if let Some(ground) = self.ground.get() {
+            return Ok(ground);
+        }
+        let charter = Charter::read(&*self.reads.journal, self.run).map_err(in_full)?;
+        let tree = Tree::open_or_create(&self.reads.layout.tree(self.project)).map_err(in_full)?;
+        let base = crate::runs::base(&charter.mission).map_err(in_full)?;
+        // A branch that is gone has been merged or given up.
+        let head = tree.branch_head(&charter.started.branch).ok().filter(|head| *head != base);
+        Ok(self.ground.get_or_init(|| Ground { charter, tree, base, head }))
     }
 }
 
-/// What a step is given to read.
-fn given(kind: StepKind, tool: &str, request: &[u8]) -> Vec<What> {
+fn in_full(error: impl std::error::Error) -> String {
+    crate::view::with_causes(&error)
+}
+
+/// What a step that is about something is given to read.
+fn given(kind: StepKind, tool: &str, about: &resource::Resources) -> Vec<What> {
     match (kind, tool) {
         (StepKind::Verdict, _) | (StepKind::ToolCall, "shell") => vec![What::Workspace],
         (StepKind::ToolCall, SETUP) => vec![What::Workspace, What::Outside],
         // Names are no content, what is overwritten is not shown, and the host's own steps read for nobody.
         (StepKind::ToolCall, "list" | "write" | trust::policy::MERGE | trust::policy::DELIVER) => Vec::new(),
         (StepKind::ToolCall, tool) => {
-            let about = resource::of(kind, tool, request, "/workspace");
-            let files = about.paths.into_iter().map(What::File);
-            let folders = about.trees.into_iter().map(What::Below);
+            let files = about.paths.iter().cloned().map(What::File);
+            let folders = about.trees.iter().cloned().map(What::Below);
             let is_own = ["read", "search", "edit"].contains(&tool);
             files.chain(folders).chain((!is_own).then_some(What::Outside)).collect()
         }
         _ => Vec::new(),
     }
-}
-
-/// Whether a file is in a folder, or below it.
-pub(crate) fn is_below(path: &str, folder: &str) -> bool {
-    folder.is_empty()
-        || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

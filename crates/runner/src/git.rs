@@ -124,21 +124,26 @@ const REWOUND: &str = "git read-tree --reset HEAD && git update-index -q --refre
 pub(crate) fn full(git: &Git) -> Option<String> {
     is_full(git).then(|| {
         format!(
-            "[your git directory holds more than {} GiB: it can be read and not written to any more]",
+            "[your git directory holds more than {} GiB, or something that cannot be looked into: it can be read and \
+             not written to any more]",
             LARGEST >> 30
         )
     })
 }
 
+/// Whether it holds too much, as far as can be told: what cannot be looked into may hold anything.
 fn is_full(git: &Git) -> bool {
     let (mut bytes, mut files) = (0_u64, 0_usize);
     let mut dirs: Vec<PathBuf> = vec![git.dir.clone()];
     while let Some(dir) = dirs.pop() {
-        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let Ok(entries) = fs::read_dir(dir) else { return true };
+        for entry in entries {
+            let Ok((meta, path)) = entry.and_then(|entry| Ok((entry.metadata()?, entry.path()))) else {
+                return true;
+            };
             files += 1;
-            let Ok(meta) = entry.metadata() else { continue };
             match meta.is_dir() {
-                true => dirs.push(entry.path()),
+                true => dirs.push(path),
                 false => bytes = bytes.saturating_add(meta.len()),
             }
             if bytes > LARGEST || files > MOST_FILES {

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::hold::Hold;
+use crate::message::Signature;
 
 /// Output that a command may give when nothing else is said: enough for the names of a million
 /// files, in bytes.
@@ -153,6 +154,17 @@ impl Git {
     pub(crate) fn env(mut self, key: &'static str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((key, value.as_ref().to_owned()));
         self
+    }
+
+    /// Who signs a commit, as its author and as its committer.
+    pub(crate) fn signed(self, signature: &Signature) -> Self {
+        let [name, email, date] = signature.parts();
+        self.env("GIT_AUTHOR_NAME", &name)
+            .env("GIT_AUTHOR_EMAIL", &email)
+            .env("GIT_AUTHOR_DATE", &date)
+            .env("GIT_COMMITTER_NAME", &name)
+            .env("GIT_COMMITTER_EMAIL", &email)
+            .env("GIT_COMMITTER_DATE", &date)
     }
 
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {

@@ -241,14 +241,8 @@ mod tests {
                 Signature { name: name.to_owned(), email: email.to_owned(), seconds: 1_700_000_000 };
             let message = Message { subject: "Say \u{e4}".to_owned(), ..Message::default() };
             let ours = commit(&store, &tree, &[], &message, &signature);
-            let [name, email, date] = signature.parts();
             let theirs: Commit = Git::at(&store, "commit-tree")
-                .env("GIT_AUTHOR_NAME", &name)
-                .env("GIT_AUTHOR_EMAIL", &email)
-                .env("GIT_AUTHOR_DATE", &date)
-                .env("GIT_COMMITTER_NAME", &name)
-                .env("GIT_COMMITTER_EMAIL", &email)
-                .env("GIT_COMMITTER_DATE", &date)
+                .signed(&signature)
                 .stdin(message.text())
                 .args(["-F", "-", &tree])
                 .object()

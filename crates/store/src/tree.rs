@@ -291,16 +291,8 @@ impl Tree {
         if let Some(commit) = odb::commit(&self.git_dir, tree.hex(), parents, message, signature) {
             return Ok(commit);
         }
-        let [name, email, date] = signature.parts();
-        let mut git = Git::at(&self.git_dir, "commit-tree")
-            .env("GIT_AUTHOR_NAME", &name)
-            .env("GIT_AUTHOR_EMAIL", &email)
-            .env("GIT_AUTHOR_DATE", &date)
-            .env("GIT_COMMITTER_NAME", &name)
-            .env("GIT_COMMITTER_EMAIL", &email)
-            .env("GIT_COMMITTER_DATE", &date)
-            .stdin(message.text())
-            .args(["-F", "-"]);
+        let mut git =
+            Git::at(&self.git_dir, "commit-tree").signed(signature).stdin(message.text()).args(["-F", "-"]);
         for parent in parents {
             git = git.args(["-p", parent.hex()]);
         }

@@ -199,3 +199,14 @@ fn a_workspace_with_something_in_its_place_keeps_that() {
     fs::write(repository.bench.path(".git/own"), "of the agent\n").unwrap();
     assert_eq!(repository.said("cat .git/own; test -e /.regie/git || echo none"), "of the agent\nnone\n");
 }
+
+#[test]
+fn one_that_cannot_be_looked_into_is_written_to_no_more() {
+    let mut repository = Repository::new();
+    // So far down that no path reaches it.
+    let deep = "cd .git; for at in $(seq 30); do mkdir \"$(printf '%0200d' $at)\" && cd \"$(printf '%0200d' $at)\" || exit; done; echo made";
+    assert_eq!(repository.said(deep), "made\n");
+    let said = repository.said("touch .git/more || git log --format=%s");
+    assert!(said.contains("cannot be looked into"), "{said}");
+    assert!(said.contains("Read-only file system") && said.contains("\na\n"), "{said}");
+}

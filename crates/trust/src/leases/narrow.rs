@@ -76,12 +76,6 @@ pub fn refuses(lease: &Lease, labels: &Labels) -> Option<String> {
     ))
 }
 
-/// Whether a lease takes in contents with these labels.
-#[must_use]
-pub fn takes_in(lease: &Lease, labels: &Labels) -> bool {
-    lease.labels.as_ref().is_none_or(|most| labels.is_within(most))
-}
-
 fn is_within(wide: Option<&Caps>, budget: Option<&Caps>) -> bool {
     let Some(wide) = wide else { return true };
     budget.is_some_and(|budget| {

@@ -8,8 +8,8 @@ use domain::{Grants, Lease, StepKind};
 use kernel::port::Action;
 use serde::Deserialize;
 
-/// Where steps see the workspace.
-const WORKSPACE: &str = "/workspace";
+use crate::policy::resource::WORKSPACE;
+
 /// The tools that look at a path, and those that change one.
 const LOOKS: [&str; 3] = ["read", "list", "search"];
 const CHANGES: [&str; 2] = ["edit", "write"];

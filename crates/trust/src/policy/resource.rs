@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::shell::Seen;
 use super::{MERGE, SETUP};
 
+/// Where a step in a jail sees its workspace.
+pub const WORKSPACE: &str = "/workspace";
+
 /// What an action is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resources {
@@ -64,7 +67,7 @@ pub fn of(kind: StepKind, tool: &str, request: &[u8], workspace: &str) -> Resour
     };
     let mut found = Resources::default();
     if let Some(files) = request.files.filter(|_| tool == MERGE) {
-        found.paths = files.iter().map(|file| normal(&file.path, workspace)).collect();
+        found.paths = files.iter().flat_map(|file| normal(&file.path, workspace)).collect();
     }
     let input = request.input.unwrap_or_default();
     let line = request.command.or_else(|| texts(input.command).pop());
@@ -73,9 +76,10 @@ pub fn of(kind: StepKind, tool: &str, request: &[u8], workspace: &str) -> Resour
         return found;
     }
     let named = [input.path, input.paths, input.file].into_iter().flat_map(texts);
-    let named: Vec<String> = named.map(|path| normal(&path, workspace)).collect();
+    let mut named = named.flat_map(|path| normal(&path, workspace)).peekable();
     match tool {
-        "search" => found.trees.push(named.into_iter().next().unwrap_or_default()),
+        "search" if named.peek().is_none() => found.trees.push(String::new()),
+        "search" => found.trees.extend(named),
         _ => found.paths.extend(named),
     }
     found.hosts = [input.url, input.uri].into_iter().flat_map(texts).filter_map(|url| host(&url)).collect();
@@ -90,11 +94,11 @@ impl Resources {
         let words = words.trim();
         match tool {
             _ if kind == StepKind::Verdict || is_shell(tool) => found.take_line(words, ""),
-            "search" => found.trees.push(normal(words, "")),
+            "search" => found.trees.extend(normal(words, "")),
             _ if words.is_empty() || kind != StepKind::ToolCall => {}
             _ => match host(words) {
                 Some(host) => found.hosts.push(host),
-                None => found.paths.push(normal(words, "")),
+                None => found.paths.extend(normal(words, "")),
             },
         }
         found
@@ -109,8 +113,9 @@ impl Resources {
         });
         let values: Vec<&str> = values.chain(seen.redirected.iter().map(String::as_str)).collect();
         self.hosts.extend(values.iter().filter_map(|value| host(value)));
-        self.paths
-            .extend(values.iter().filter(|value| !value.is_empty()).map(|value| normal(value, workspace)));
+        self.paths.extend(
+            values.iter().filter(|value| !value.is_empty()).flat_map(|value| normal(value, workspace)),
+        );
         self.paths.sort_unstable();
         self.paths.dedup();
         self.line = Some(line.trim().to_owned());
@@ -130,30 +135,45 @@ fn texts(value: Option<Value>) -> Vec<String> {
     }
 }
 
-/// A path without detours, relative to the workspace where it lies in it. The file system is not asked: a link is
-/// another name.
-pub(super) fn normal(path: &str, workspace: &str) -> String {
-    let workspace = workspace.trim_end_matches('/');
-    let inside = path.strip_prefix(workspace).filter(|_| !workspace.is_empty());
-    let path = match inside {
-        Some("") => "",
-        Some(inside) => inside.strip_prefix('/').unwrap_or(path),
-        None => path,
-    };
-    let is_absolute = path.starts_with('/') && inside.is_none_or(|inside| !inside.starts_with('/'));
+/// A path without detours, relative to the workspace where it lies in it: by its name on the machine, or by that in a
+/// jail. A relative one that leads out is all that it can be. The file system is not asked: a link is another name.
+pub(super) fn normal(path: &str, workspace: &str) -> Vec<String> {
+    let bases = [workspace.trim_end_matches('/'), WORKSPACE];
+    let mut outside = Vec::new();
+    for base in bases.into_iter().filter(|base| !base.is_empty()) {
+        let resolved = match path.starts_with('/') {
+            true => resolved(path),
+            false => resolved(&format!("{base}/{path}")),
+        };
+        if is_below(&resolved, base) {
+            let inside = resolved.strip_prefix(base).unwrap_or(&resolved);
+            return vec![inside.trim_start_matches('/').to_owned()];
+        }
+        if !outside.contains(&resolved) {
+            outside.push(resolved);
+        }
+    }
+    outside
+}
+
+/// An absolute path without detours.
+fn resolved(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => {
-                parts.pop();
-            }
-            ".." if is_absolute => {}
+            ".." => drop(parts.pop()),
             part => parts.push(part),
         }
     }
-    let path = parts.join("/");
-    if is_absolute { format!("/{path}") } else { path }
+    format!("/{}", parts.join("/"))
+}
+
+/// Whether a file is a folder, or is in it or below it; all are below the empty one.
+#[must_use]
+pub fn is_below(path: &str, folder: &str) -> bool {
+    folder.is_empty()
+        || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The host of an address, in lower case; `None` where a text is none.
@@ -181,17 +201,24 @@ mod tests {
         for (path, normal_) in [
             ("src/x.rs", "src/x.rs"),
             ("./src//a/../x.rs", "src/x.rs"),
-            ("../../etc/passwd", "../../etc/passwd"),
             ("/w/run/tree/.env", ".env"),
             ("/w/run/tree", ""),
-            ("/w/run/tree/../other", "../other"),
+            ("../tree/.env", ".env"),
+            ("/w/run/tree/../tree/.env", ".env"),
+            ("/w/run/tree/../other", "/w/run/other"),
+            ("/workspace/a/../.env", ".env"),
+            ("/workspace", ""),
+            ("../workspace/.env", ".env"),
+            ("/workspaces/x", "/workspaces/x"),
             ("/w/run/treehouse/x", "/w/run/treehouse/x"),
             ("/etc/../etc/passwd", "/etc/passwd"),
             ("/../x", "/x"),
             (".", ""),
         ] {
-            assert_eq!(normal(path, "/w/run/tree"), normal_, "{path}");
+            assert_eq!(normal(path, "/w/run/tree"), [normal_], "{path}");
         }
+        assert_eq!(normal("../../etc/passwd", "/w/run/tree"), ["/w/etc/passwd", "/etc/passwd"]);
+        assert_eq!(normal("../x", ""), ["/x"]);
     }
 
     #[test]

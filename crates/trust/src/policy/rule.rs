@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::{Effect, Label, Labels, Risk, StepKind, Verdict};
 use globset::{GlobBuilder, GlobMatcher, GlobSet, GlobSetBuilder};
 
-use super::resource::Resources;
+use super::resource::{self, Resources};
 use super::shell::Pattern;
 
 /// Whose words a file holds.
@@ -142,11 +142,8 @@ impl Paths {
     pub(super) fn any(&self, resources: &Resources) -> bool {
         let below = |tree: &String| {
             let tree = tree.to_lowercase();
-            let is_in = |inner: &str, outer: &str| {
-                outer.is_empty()
-                    || inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            };
-            self.set.is_match(&tree) || self.bases.iter().any(|base| is_in(base, &tree) || is_in(&tree, base))
+            let meets = |base: &String| resource::is_below(base, &tree) || resource::is_below(&tree, base);
+            self.set.is_match(&tree) || self.bases.iter().any(meets)
         };
         resources.paths.iter().any(|path| self.set.is_match(path.to_lowercase()))
             || resources.trees.iter().any(below)

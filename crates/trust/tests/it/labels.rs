@@ -7,7 +7,7 @@ use trust::policy::file::read;
 use trust::policy::{Book, Example, Level, Setting};
 use trust::{Case, Policy, export};
 
-use crate::world::{lease, merge};
+use crate::world::{lease, merge, strictness};
 
 /// From the usual list and a file's own.
 #[test]
@@ -37,14 +37,6 @@ fn files_are_labelled_by_their_paths() {
 fn labels(external: bool, sensitive: bool) -> Labels {
     let names = [(Label::EXTERNAL, external), (Label::SENSITIVE, sensitive)];
     names.iter().filter(|(_, has)| *has).map(|(name, _)| name.parse().unwrap()).collect()
-}
-
-const fn strictness(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Allow => 0,
-        Verdict::Ask => 1,
-        Verdict::Deny => 2,
-    }
 }
 
 proptest! {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use trust::export::Rules;
 use trust::{Case, Policy, Ruling};
 
-use crate::world::{action, deliver, lease, merge, model};
+use crate::world::{action, deliver, lease, merge, model, strictness};
 
 fn judge(action: &Action<'_>, merge_approved: bool) -> Ruling {
     Policy::built_in().judge(&Case { action, lease: &lease(), merge_approved, export: &Rules::default() })
@@ -182,14 +182,6 @@ fn risks() -> impl Strategy<Value = Risk> {
     prop::sample::select(vec![Risk::Read, Risk::Workspace, Risk::Network, Risk::External])
 }
 
-fn severity(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Allow => 0,
-        Verdict::Ask => 1,
-        Verdict::Deny => 2,
-    }
-}
-
 proptest! {
     /// The same case has the same ruling; nothing grave is allowed without an approval; and a lease
     /// with fewer tools and less time never allows more.
@@ -223,6 +215,6 @@ proptest! {
         let narrow = domain::Lease { tools, expires_at, ..wide.clone() };
         prop_assert_eq!(trust::leases::is_narrower(&wide, &narrow), Ok(()));
         let narrowed = Policy::built_in().judge(&Case { lease: &narrow, ..case.clone() });
-        prop_assert!(severity(narrowed.verdict) >= severity(ruling.verdict));
+        prop_assert!(strictness(narrowed.verdict) >= strictness(ruling.verdict));
     }
 }

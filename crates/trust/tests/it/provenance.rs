@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use trust::provenance::{Call, Manifest, Origin, Plan, Seen, judge};
 
+use crate::world::strictness;
+
 const TOOLS: &str = r#"
     [search_mail]
     act = "read"
@@ -258,14 +260,6 @@ fn strangers_text() -> impl Strategy<Value = String> {
     ];
     let part = prop_oneof![proptest::sample::select(parts).prop_map(str::to_owned), ".{0,12}"];
     proptest::collection::vec(part, 0..12).prop_map(|parts| parts.join(" "))
-}
-
-fn strictness(verdict: Verdict) -> u8 {
-    match verdict {
-        Allow => 0,
-        Ask => 1,
-        Deny => 2,
-    }
 }
 
 proptest! {

@@ -9,7 +9,7 @@ use trust::policy::file::parse;
 use trust::policy::{Book, Example, Level, Resources, Ruling, Setting, Subject, written};
 use trust::{Case, Policy, export};
 
-use crate::world::{action, lease, merge, model};
+use crate::world::{action, lease, merge, model, strictness};
 
 fn book(text: &str) -> Arc<Book> {
     Arc::new(Book::new(parse(text, "policy.toml", Level::Owner).unwrap()).unwrap())
@@ -64,6 +64,20 @@ fn a_rule_denies_what_hides_and_says_which_rule_it_was() {
     let criterion = Action { request: br#"{"command":"git push"}"#, ..criterion };
     assert_eq!(judge(PUSH, &criterion, false).verdict, Verdict::Deny);
     assert_eq!(judge(PUSH, &act("shell", "{broken"), false).verdict, Verdict::Deny);
+}
+
+#[test]
+fn a_file_is_the_same_file_by_each_of_its_names() {
+    let rule = "[[rule]]\nname = \"keys\"\nverdict = \"deny\"\npaths = [\"secrets/**\"]\n";
+    let names = ["secrets/key", "./x/../secrets/key", "/workspace/secrets/key", "../workspace/secrets/key"];
+    for name in names.into_iter().chain(["/workspace/../workspace//secrets/key"]) {
+        let read = serde_json::json!({ "tool": "read", "input": { "path": name } }).to_string();
+        assert_eq!(judge(rule, &act("read", &read), false).verdict, Verdict::Deny, "{name}");
+        let search = serde_json::json!({ "tool": "search", "input": { "path": name } }).to_string();
+        assert_eq!(judge(rule, &act("search", &search), false).verdict, Verdict::Deny, "{name}");
+        let line = shell(&format!("cat {name}"));
+        assert_eq!(judge(rule, &act("shell", &line), false).verdict, Verdict::Deny, "{name}");
+    }
 }
 
 #[test]
@@ -270,14 +284,6 @@ fn what_a_gate_writes_reads_back_as_exactly_that() {
     assert_eq!(written("a", "search", &search.resources, &[], ""), None);
 }
 
-fn severity(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Allow => 0,
-        Verdict::Ask => 1,
-        Verdict::Deny => 2,
-    }
-}
-
 /// Rules of all kinds, few enough words that they meet.
 fn rule() -> impl Strategy<Value = String> {
     let pick = |words: &'static [&'static str]| prop::sample::select(words);
@@ -363,11 +369,11 @@ proptest! {
 
         if !extra.contains("allow") {
             let more = format!("{}[[rule]]\nname = \"z\"\n{extra}", named(&numbered));
-            prop_assert!(severity(judge(&more).verdict) >= severity(ruling.verdict));
+            prop_assert!(strictness(judge(&more).verdict) >= strictness(ruling.verdict));
         }
         // Only a setup of an exact line is ever more than the built-in rules allow.
         let built_in = Policy::built_in().judge(&case);
-        if severity(ruling.verdict) < severity(built_in.verdict) {
+        if strictness(ruling.verdict) < strictness(built_in.verdict) {
             prop_assert!(tool == "setup" && request.contains("\"make test\""), "{:?}", ruling);
         }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use domain::{Digest, Effect, Lease, LeaseId, Risk, RunId, StepKind, StepNo, Timestamp};
+use domain::{Digest, Effect, Lease, LeaseId, Risk, RunId, StepKind, StepNo, Timestamp, Verdict};
 use kernel::port::{Action, Put, Record, RecordError, Records};
 use trust::History;
 
@@ -147,5 +147,14 @@ impl History for Past {
             return Err("disk gone".into());
         }
         Ok(self.spent.load(Ordering::SeqCst))
+    }
+}
+
+/// How strict a verdict is.
+pub(crate) const fn strictness(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Allow => 0,
+        Verdict::Ask => 1,
+        Verdict::Deny => 2,
     }
 }
